@@ -100,7 +100,10 @@ class ProcessConfig(Fact):
     concurrency: int = Field(default=100, ge=1)
     """The number of messages answered at once. Other messages wait in the inbox."""
     backlog: int = Field(default=5_000, ge=1)
-    """The number of messages that this process accepts beyond those, in all sessions together. Further ones are refused."""
+    """The number of messages that this process accepts beyond those, in all sessions together. Further ones are refused.
+
+    One user with many gets no more than the room that is left, so about half of it.
+    """
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """How often a worker looks for abandoned work."""
     unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)

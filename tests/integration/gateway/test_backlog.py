@@ -9,6 +9,7 @@ from restate_play import free_port
 from runner_play import Gate
 
 from turnwise import Runner
+from turnwise.facts.errors import QueueFull
 from turnwise.facts.limits import ProcessConfig
 from turnwise.ports.dispatcher import MakesDispatcher
 
@@ -49,8 +50,32 @@ async def test_the_process_that_answers(make_runner: MakeRunner) -> None:
         assert [(each["turns"], each["queued"]) for each in ends] == [(1, 0), (2, 0), (1, 0), (1, 0)]
 
 
+async def test_one_user_leaves_room_for_others(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E7: a user with many waiting messages gets no more than the room that is left."""
+    monkeypatch.setattr("turnwise.runner.queue.queues.SHARED_FROM", 2)
+    gate = Gate()
+    runner = make_runner(gate.agent, process=ProcessConfig(concurrency=1, backlog=6))
+
+    async def waits(user: str, number: int) -> bool:
+        try:
+            await runner.start(f"m{number}", user=user, session=f"s{number}")
+        except QueueFull:
+            return False
+        return True
+
+    await runner.start("first", user="ann", session="first")
+    await gate.began.wait()
+    assert [await waits("ann", number) for number in range(5)] == [True, True, True, False, False]
+    assert [await waits("ben", number) for number in range(3)] == [True, True, False]
+    assert [await waits("eve", 0), await waits("ann", 9)] == [True, False]
+    gate.go.set()
+    await runner.idle()
+    assert await waits("ann", 9)
+    await runner.idle()
+
+
 def nobody_there() -> MakesDispatcher:
-    pytest.importorskip("h11")
+    pytest.importorskip("httptools")
     from turnwise.dispatch.restate.dispatcher import RestateEngine
 
     return RestateEngine(f"restate://127.0.0.1:{free_port()}?admin={free_port()}", app="app").dispatcher

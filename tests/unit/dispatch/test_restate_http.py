@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-pytest.importorskip("h11")
+pytest.importorskip("httptools")
 
 from turnwise.dispatch.restate import http
 from turnwise.dispatch.restate.http import HttpClient, NoAnswer

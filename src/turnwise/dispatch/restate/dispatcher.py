@@ -80,7 +80,7 @@ class RestateEngine:
 
 def require_restate() -> None:
     """Raises MissingExtra if a library of the extra is not installed."""
-    if any(find_spec(module) is None for module in ("restate", "h11", "uvicorn")):
+    if any(find_spec(module) is None for module in ("restate", "httptools", "uvicorn")):
         raise MissingExtra("Restate", "restate")
 
 

@@ -3,15 +3,10 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import MissingExtra
-
-if TYPE_CHECKING:
-    pass
 
 CONNECT_SECONDS, SECONDS = 3.0, 10.0
 IDLE_SECONDS = 30.0
@@ -24,7 +19,7 @@ class NoAnswer(Exception):
 
 
 class _Closed(Exception):
-    """The server had closed a kept connection."""
+    """The server had closed the connection before it answered."""
 
 
 class HttpClient:
@@ -38,7 +33,7 @@ class HttpClient:
         parts = urlsplit(url)
         self.url, self._host, self._port = url, parts.hostname or "", parts.port or 0
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._headers = {"host": parts.netloc, "content-type": "application/json", "accept": "application/json"}
+        self._headers = f"host: {parts.netloc}\r\ncontent-type: application/json\r\naccept: application/json\r\n"
         self._idle: list[_Connection] = []
 
     async def request(
@@ -49,115 +44,117 @@ class HttpClient:
         Raises:
             NoAnswer: There was none in time.
         """
-        sent = self._headers | ({"content-length": str(len(content))} if content is not None else {}) | dict(headers or {})
+        own = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        length = f"content-length: {len(content)}\r\n" if content is not None else ""
+        head = f"{method} {target} HTTP/1.1\r\n{self._headers}{own}{length}\r\n".encode("ascii")
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._exchange(method, target, content, sent)
+                return await self._exchange(head + (content or b""))
         except TimeoutError:
             raise NoAnswer("it takes too long") from None
-        except (OSError, ssl.SSLError, asyncio.IncompleteReadError) as problem:
+        except (OSError, ssl.SSLError) as problem:
             raise NoAnswer(str(problem) or type(problem).__name__) from None
 
     async def close(self) -> None:
         """Closes the kept connections."""
         while self._idle:
-            await self._idle.pop().close()
+            self._idle.pop().close()
 
-    async def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
         """Sends a request on a kept or new connection; a kept one that was closed is replaced. Raises NoAnswer."""
         while True:
             while self._idle and self._idle[0].is_stale():
-                await self._idle.pop(0).close()
+                self._idle.pop(0).close()
             is_kept = bool(self._idle)
-            async with self._idle.pop() if is_kept else await self._connect() as connection:
-                try:
-                    answer = await connection.exchange(method, target, content, headers)
-                except _Closed:
-                    if is_kept:
-                        continue
-                    raise NoAnswer("it closed the connection") from None
-                if connection.is_reusable():
+            connection = self._idle.pop() if is_kept else await self._connect()
+            try:
+                answer = await connection.exchange(request)
+            except _Closed:
+                if is_kept:
+                    continue
+                raise NoAnswer("it closed the connection") from None
+            finally:
+                if connection.is_reusable:
                     self._idle.append(connection)
-                return answer
+                else:
+                    connection.close()
+            return answer
 
     async def _connect(self) -> "_Connection":
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-        return _Connection(reader, writer)
+            _, connection = await loop.create_connection(lambda: _Connection(loop), self._host, self._port, ssl=self._tls)
+        return connection
 
 
-class _Connection:
-    """One connection. As a context, it is closed at the end unless it is reusable."""
+class _Connection(asyncio.Protocol):
+    """One connection, for one request at a time. The parser calls the methods `on_…`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            import h11
+            import httptools
         except ImportError:
             raise MissingExtra("Restate", "restate") from None
-        self._h11, self._state = h11, h11.Connection(h11.CLIENT)
-        self._reader, self._writer = reader, writer
-        self._is_reusable = False
+        self._loop, self._httptools = loop, httptools
+        self._parser: Any = None
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._content = bytearray()
+        self._has_begun = False
         self._idle_since = 0.0
-
-    async def __aenter__(self) -> "_Connection":
-        self._is_reusable = False
-        return self
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        if not self._is_reusable:
-            await self.close()
-
-    def is_reusable(self) -> bool:
-        """Returns whether another request can be sent, now that the answer was read."""
-        states = (self._state.our_state, self._state.their_state)
-        self._is_reusable = states == (self._h11.DONE, self._h11.DONE)
-        if self._is_reusable:
-            self._state.start_next_cycle()
-            self._idle_since = asyncio.get_running_loop().time()
-        return self._is_reusable
+        self.is_reusable = False
+        """True if another request can be sent, now that the answer was read."""
 
     def is_stale(self) -> bool:
         """Returns whether it was idle so long that a device on the way may have dropped it."""
-        return asyncio.get_running_loop().time() - self._idle_since > IDLE_SECONDS
+        return self._loop.time() - self._idle_since > IDLE_SECONDS
 
-    async def close(self) -> None:
+    def close(self) -> None:
         # Aborted: a server that does not answer shall not delay its client's end.
-        self._writer.transport.abort()
-        with suppress(OSError):
-            await self._writer.wait_closed()
+        if self._transport is not None:
+            self._transport.abort()
 
-    async def exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Sends a request and returns status and content. Raises _Closed, NoAnswer, OSError."""
-        if self._reader.at_eof():
+    async def exchange(self, request: bytes) -> tuple[int, bytes]:
+        """Sends a request and returns status and content. Raises _Closed, NoAnswer."""
+        if self._transport is None or self._transport.is_closing():
+            self.is_reusable = False
             raise _Closed
-        send, h11 = self._state.send, self._h11
-        data = send(h11.Request(method=method, target=target, headers=list(headers.items()))) or b""
-        data += send(h11.Data(content)) or b"" if content is not None else b""
-        try:
-            self._writer.write(data + (send(h11.EndOfMessage()) or b""))
-            return await self._read()
-        except h11.RemoteProtocolError as problem:
-            raise NoAnswer(str(problem)) from None
-        except ConnectionError:
-            raise _Closed from None
+        self._parser = self._httptools.HttpResponseParser(self)
+        self._content, self._has_begun, self.is_reusable = bytearray(), False, False
+        self._answer = self._loop.create_future()
+        self._transport.write(request)
+        return await self._answer
 
-    async def _read(self) -> tuple[int, bytes]:
-        """Reads one response and returns status and body. Raises NoAnswer if it is too long."""
-        status, content, h11 = 0, bytearray(), self._h11
-        while True:
-            event = self._state.next_event()
-            if event is h11.NEED_DATA:
-                data = await self._reader.read(65_536)
-                if not data and not status:
-                    raise _Closed
-                self._state.receive_data(data)
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                content += event.data
-                if len(content) > MOST_BYTES:
-                    raise NoAnswer("its answer is too long")
-            elif isinstance(event, h11.EndOfMessage):
-                return status, bytes(content)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            # Nobody asked for this.
+            self.is_reusable = False
+            self.close()
+            return
+        self._has_begun = True
+        try:
+            self._parser.feed_data(data)
+        except self._httptools.HttpParserError as problem:
+            self._fail(NoAnswer(str(problem) or type(problem).__name__))
+        if len(self._content) > MOST_BYTES:
+            self._fail(NoAnswer("its answer is too long"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_reusable, self._transport = False, None
+        self._fail(NoAnswer("its answer is incomplete") if self._has_begun else _Closed())
+
+    def on_body(self, body: bytes) -> None:
+        self._content += body
+
+    def on_message_complete(self) -> None:
+        if self._answer is not None and not self._answer.done() and len(self._content) <= MOST_BYTES:
+            self.is_reusable, self._idle_since = self._parser.should_keep_alive(), self._loop.time()
+            self._answer.set_result((self._parser.get_status_code(), bytes(self._content)))
+
+    def _fail(self, problem: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(problem)

@@ -56,7 +56,12 @@ class RemoteFollower:
         signals = self._store.signals
         with signals.watch(self._run.key) as watch:
             first = pause = first_pause(signals, FIRST_LOOK_SECONDS)
+            is_told = True
             while True:
+                # Mostly the end was stored. It is in the log, so nothing else is read.
+                if is_told and await self._publish_page():
+                    self._run.invocation.feed.close()
+                    return
                 session = await self._store.open(self._run.key)
                 news = session is None or session.revision != self._revision
                 # The session is read before its events, so an invocation that is over has all its events in the log.
@@ -70,21 +75,37 @@ class RemoteFollower:
                     pause = min(2 * pause, RECOVERY_SECONDS)
                 else:
                     pause = first if news else min(2 * pause, signals.poll_seconds)
-                await self._publish_partials(watch, pause)
+                is_told = await self._publish_partials(watch, pause)
 
     async def _publish_stored(self, last: int) -> bool:
-        """Publishes newly stored events, up to that number at least. Returns True when the user's next message follows them."""
-        feed = self._run.invocation.feed
-        while self._seen < last and (page := await self._next_page()):
-            for event in page:
-                self._seen = event.sequence or self._seen
-                if self._has_begun and not self._whole and event.author == USER:
+        """Publishes newly stored events, up to that number at least. Returns True when the answer ends."""
+        while (seen := self._seen) < last:
+            if await self._publish_page():
+                return True
+            if self._seen == seen:
+                break
+        return False
+
+    async def _publish_page(self) -> bool:
+        """Publishes the next stored events, and waits until they are taken. Returns True when the answer ends."""
+        page = await self._next_page()
+        if self._publish(page):
+            return True
+        if page and not await self._run.invocation.feed.wanted(ABANDONED_SECONDS):
+            raise reader_gone()
+        return False
+
+    def _publish(self, page: Sequence[Event]) -> bool:
+        """Publishes stored events. Returns True when the answer ends: with its end, or before the user's next message."""
+        for event in page:
+            self._seen = event.sequence or self._seen
+            if self._has_begun and not self._whole and event.author == USER:
+                return True
+            self._has_begun = self._has_begun or event.id == self._run.event_id
+            if self._has_begun:
+                self._run.invocation.feed.publish(event)
+                if event.actions.end:
                     return True
-                self._has_begun = self._has_begun or event.id == self._run.event_id
-                if self._has_begun:
-                    feed.publish(event)
-            if not await feed.wanted(ABANDONED_SECONDS):
-                raise reader_gone()
         return False
 
     async def _next_page(self) -> Sequence[Event]:
@@ -95,11 +116,15 @@ class RemoteFollower:
     def _is_over(self, session: Session | None) -> bool:
         return session is None or is_over(session, self._id)
 
-    async def _publish_partials(self, watch: Watch, seconds: float) -> None:
-        """Publishes partial events until something was stored, or for that many seconds."""
+    async def _publish_partials(self, watch: Watch, seconds: float) -> bool:
+        """Publishes partial events until something was stored, or for that many seconds. Returns whether it was a signal."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
         while (event := await watch.next(seconds)) is not None:
             if self._has_begun and event.invocation_id == self._id:
                 self._run.invocation.feed.publish(event)
+            until = clock() + seconds
+        return clock() < until
 
 
 class LocalRuns(Protocol):

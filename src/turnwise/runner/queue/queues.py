@@ -19,6 +19,9 @@ from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQue
 from turnwise.runner.queue.remote_waiter import RemoteWaiter
 from turnwise.runner.queue.session_worker import CancelListener, SessionWorker, WorkerContext
 
+SHARED_FROM = 100
+"""A user with fewer waiting messages is only refused when the process is full."""
+
 
 class SessionQueues:
     """The queues of all busy sessions in one event loop.
@@ -183,7 +186,7 @@ class SessionQueues:
         begins_here = self.dispatcher.is_local and not queue.is_busy
         if not (begins_here and (self._limit.has_room or run.config.when_busy == "reject")):
             try:
-                self._check_backlog()
+                self._check_backlog(queue.key.user)
             except QueueFull:
                 queue.arrival_lock.release()
                 raise
@@ -200,12 +203,23 @@ class SessionQueues:
         finally:
             queue.arrival_lock.release()
 
-    def _check_backlog(self) -> None:
-        """Raises QueueFull if this process cannot hold another message that waits."""
+    def _check_backlog(self, user: str) -> None:
+        """Raises QueueFull if this process cannot hold another message that waits, or not another one of that user: a user
+        with many has no more than the room that is left, so one user fills at most half of it.
+        """
         waiting = len(self._accepting) + sum(len(queue.waiting) for queue in self._queues.values())
         if waiting >= self._backlog:
             raise QueueFull(
                 f"{waiting:,} messages wait in this process already; the limit is {self._backlog:,}. This one is refused.",
+                fix="Send it again later, start more processes, or raise process.backlog.",
+            )
+        if waiting < SHARED_FROM:
+            return
+        own = sum(len(queue.waiting) for key, queue in self._queues.items() if key.user == user)
+        if own >= max(SHARED_FROM, self._backlog - waiting):
+            raise QueueFull(
+                f"{own:,} messages of this user wait in this process already, and there is room for {self._backlog - waiting:,}"
+                " more of all users. This one is refused.",
                 fix="Send it again later, start more processes, or raise process.backlog.",
             )
 

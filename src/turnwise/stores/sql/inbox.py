@@ -1,10 +1,11 @@
 """The inbox: a session's messages in the order of acceptance, and the state of each."""
 
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
-from sqlalchemy import Connection, Update, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import Connection, bindparam, func, literal_column, or_, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.content import Content
@@ -14,7 +15,8 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
 from turnwise.stores.sql.ids import new_session_number
 from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number, stale
-from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow, EventRow
+from turnwise.stores.sql.prepared import PreparedStatement
+from turnwise.stores.sql.rows import EMPTY_HEAD, EventRow
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
@@ -31,27 +33,56 @@ _s, _m = sessions.c, messages.c
 # Written out, because a partial index is used only for exactly its own condition.
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
-_LOCK = (
-    select(_s.owner, _s.number, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder)
-    .where(is_session())
-    .with_for_update()
-)
-_INSERT = insert(messages).inline()
-_COUNT = (
+
+@dataclass(frozen=True, slots=True)
+class LockedSession:
+    """The columns of a session's row that is locked until the transaction ends."""
+
+    owner: int
+    number: int
+    epoch: int
+    revision: int
+    created_at: str
+    queued: int
+    lease_holder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """The columns of a message's row."""
+
+    session: int
+    sequence: int | None
+    state: Any
+    invocation_id: str | None
+    problem: str
+    position: int
+    body: str
+
+
+_LOCK = PreparedStatement(select(*(_s[field.name] for field in fields(LockedSession))).where(is_session()).with_for_update())
+_IS_ROW = (_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
+_COUNT = PreparedStatement(
     update(sessions)
-    .where(_s.owner == bindparam("at_owner"), _s.number == bindparam("at_session"))
-    .values(queued=_s.queued + bindparam("more"))
+    .where(*_IS_ROW)
+    .values(queued=_s.queued + bindparam("more"), accepted=_s.accepted + bindparam("newer"))
+    .returning(_s.accepted)
 )
-_ENQUEUE = _COUNT.values(accepted=_s.accepted + 1).returning(_s.accepted)
+_ENQUEUE = PreparedStatement(
+    update(sessions)
+    .where(is_session(), _s.queued < bindparam("limit"))
+    .values(queued=_s.queued + 1, accepted=_s.accepted + 1)
+    .returning(_s.owner, _s.number, _s.queued, _s.accepted)
+)
 _IS_OF_OWNER = _m.owner == bindparam("at_owner")
-_MESSAGE = select(_m.session, _m.sequence, _m.state, _m.invocation_id, _m.problem, _m.position, _m.body).where(
+_MESSAGE = select(*(_m[field.name] for field in fields(MessageRow))).where(
     _IS_OF_OWNER, _m.message_id == bindparam("at_message")
 )
-_OF_SESSION = _MESSAGE.where(_m.session == session_number)
-_OF_ROW = _MESSAGE.where(_m.session == bindparam("at_session"))
+_OF_SESSION = PreparedStatement(_MESSAGE.where(_m.session == session_number))
+_OF_ROW = PreparedStatement(_MESSAGE.where(_m.session == bindparam("at_session")))
 _OLDEST = select(_m.message_id, _m.body).where(_IS_OF_OWNER, _IS_QUEUED).order_by(_m.position).limit(1)
-_OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_number)
-_OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_session"))
+_OLDEST_OF_SESSION = PreparedStatement(_OLDEST.where(_m.session == session_number))
+_OLDEST_OF_ROW = PreparedStatement(_OLDEST.where(_m.session == bindparam("at_session")))
 # The first condition is exactly that of a partial index; the second one alone would scan the whole table.
 LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coalesce(func.max(_s.queued), 0)).where(
     _s.app == bindparam("at_app"),
@@ -60,11 +91,12 @@ LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coale
 )
 
 
-def lock_session(connection: Connection, key: SessionKey) -> AnyRow | None:
+def lock_session(connection: Connection, key: SessionKey) -> LockedSession | None:
     """Locks the session's row until the transaction ends and returns its queue and lease columns. Every change of an inbox
-    does so.
+    locks the row first.
     """
-    return connection.execute(_LOCK, session_params(key)).first()
+    row = _LOCK.row(connection, session_params(key))
+    return LockedSession(*row) if row else None
 
 
 @cache
@@ -94,6 +126,8 @@ def accept(
 
     Raises SessionMissing, StaleWriter, QueueFull.
     """
+    if revision is None and (receipt_ := _accept_new(connection, key, message, now, limit)) is not None:
+        return receipt_
     session = lock_session(connection, key)
     if session is None and create and revision is None:
         insert_session(connection, key, now)
@@ -108,14 +142,27 @@ def accept(
     return Receipt(message, "queued", None, repeated=False, number=position, after_others=session.queued > 0)
 
 
-def check_revision(key: SessionKey, session: AnyRow, revision: int | None) -> None:
+def _accept_new(connection: Connection, key: SessionKey, message: Message, now: str, limit: int) -> Receipt | None:
+    """Puts a new message in the inbox of a session with room, in two statements. Returns None if it cannot."""
+    row = _ENQUEUE.row(connection, session_params(key) | {"limit": limit})
+    if row is None:
+        return None
+    owner, session, queued, position = row
+    if _insert(connection, message_row(owner, session, position, message, now)):
+        return Receipt(message, "queued", None, repeated=False, number=position, after_others=queued > 1)
+    # The message is there already. The session's row is locked, so nobody has seen the count.
+    _COUNT.row(connection, {"at_owner": owner, "at_session": session, "more": -1, "newer": -1})
+    return None
+
+
+def check_revision(key: SessionKey, session: LockedSession, revision: int | None) -> None:
     """Raises StaleWriter unless the locked session has this revision and an empty inbox. None means any session."""
     # A queued message is a change that was accepted already, although it does not raise the revision yet.
     if revision is not None and (session.revision != revision or session.queued):
         raise stale(key)
 
 
-def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> int:
+def enqueue(connection: Connection, session: LockedSession, message: Message, now: str, *, limit: int) -> int:
     """Appends a new message to a locked inbox and returns its number. QueueFull when the inbox has reached its limit."""
     if session.queued >= limit:
         raise QueueFull(
@@ -123,13 +170,27 @@ def enqueue(connection: Connection, session: AnyRow, message: Message, now: str,
             fix="Send it again later, or raise limits.queue.",
         )
     # The number of queued messages is in the session's row, where `begin` reads it without another query.
-    position = int(connection.execute(_ENQUEUE, _at(session) | {"more": +1}).scalar_one())
-    row = message_row(session.owner, session.number, position, message, now)
-    connection.execute(_INSERT, row | {"state": "queued"})
+    counted = _COUNT.row(connection, _at(session) | {"more": +1, "newer": +1})
+    assert counted is not None
+    position = int(counted[0])
+    _insert(connection, message_row(session.owner, session.number, position, message, now))
     return position
 
 
-def _at(session: AnyRow | AdvancedRow) -> dict[str, Any]:
+def _insert(connection: Connection, row: dict[str, Any]) -> bool:
+    """Stores a queued message. Returns False if the session has one with its id."""
+    return insert_message(connection.dialect.name).row(connection, row | {"state": "queued"}) is not None
+
+
+@cache
+def insert_message(dialect: str) -> PreparedStatement:
+    """Returns the statement that stores a message; without a row if the session has one with its id."""
+    inserted = insert_for(dialect, messages).values(column_params(messages))
+    unique = ["owner", "session", "message_id"]
+    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=unique).returning(_m.position))
+
+
+def _at(session: LockedSession | AdvancedRow) -> dict[str, Any]:
     return {"at_owner": session.owner, "at_session": session.number}
 
 
@@ -158,17 +219,18 @@ def _message_text(message: Message, started: Started) -> str:
     return message.model_dump_json(exclude={"id", "content"}, exclude_defaults=True)
 
 
-def find_message(connection: Connection, session: AnyRow, message_id: str) -> AnyRow | None:
-    return connection.execute(_OF_ROW, _at(session) | {"at_message": message_id}).first()
+def find_message(connection: Connection, session: LockedSession, message_id: str) -> MessageRow | None:
+    row = _OF_ROW.row(connection, _at(session) | {"at_message": message_id})
+    return MessageRow(*row) if row else None
 
 
-def receipt_of(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Receipt:
+def receipt_of(connection: Connection, owner: int, message_id: str, row: MessageRow) -> Receipt:
     """Returns the receipt of a message's row. The content of a started message is read from its event."""
     message = _stored_message(connection, owner, message_id, row)
     return Receipt(message, row.state, row.invocation_id, repeated=True, problem=row.problem, number=row.position)
 
 
-def _stored_message(connection: Connection, owner: int, message_id: str, row: AnyRow) -> Message:
+def _stored_message(connection: Connection, owner: int, message_id: str, row: MessageRow) -> Message:
     """Returns the message of a row: from the inbox while it waits, later with the content from the log."""
     if row.sequence is None:
         return Message.model_validate_json(row.body)
@@ -183,41 +245,53 @@ def _stored_message(connection: Connection, owner: int, message_id: str, row: An
 
 def receipt(connection: Connection, key: SessionKey, message_id: str) -> Receipt | None:
     at = session_params(key)
-    row = connection.execute(_OF_SESSION, at | {"at_message": message_id}).first()
-    return receipt_of(connection, at["at_owner"], message_id, row) if row else None
+    row = _OF_SESSION.row(connection, at | {"at_message": message_id})
+    return receipt_of(connection, at["at_owner"], message_id, MessageRow(*row)) if row else None
 
 
 def oldest(connection: Connection, key: SessionKey) -> Message | None:
-    row = connection.execute(_OLDEST_OF_SESSION, session_params(key)).first()
-    return Message.model_validate_json(row.body) if row else None
+    row = _OLDEST_OF_SESSION.row(connection, session_params(key))
+    return Message.model_validate_json(row[1]) if row else None
 
 
-def oldest_id(connection: Connection, session: AnyRow) -> str | None:
-    return connection.execute(_OLDEST_OF_ROW, _at(session)).scalar()
+def oldest_id(connection: Connection, session: LockedSession) -> str | None:
+    row = _OLDEST_OF_ROW.row(connection, _at(session))
+    return row[0] if row else None
 
 
 @cache
-def _dequeue(state: str) -> Update:
-    """Returns the statement that takes a message out of the queue, as refused or as started."""
+def _dequeue(state: str, *, oldest: bool = False) -> PreparedStatement:
+    """Returns the statement that takes a message out of the queue, as refused or as started; with `oldest`, the oldest."""
     dequeued = update(messages).where(
         _IS_OF_OWNER, _m.session == bindparam("at_session"), _m.message_id == bindparam("at_message"), _IS_QUEUED
     )
-    if state == "refused":
-        return dequeued.values(state=state, problem=bindparam("why"))
-    return dequeued.values(
-        state=state, invocation_id=bindparam("invocation"), sequence=bindparam("number"), body=bindparam("text")
-    )
+    if oldest:
+        first = select(_m.message_id).where(_IS_OF_OWNER, _IS_QUEUED, _m.session == bindparam("at_session"))
+        dequeued = dequeued.where(_m.message_id == first.order_by(_m.position).limit(1).correlate(None).scalar_subquery())
+    values = {"invocation_id": "invocation", "sequence": "number", "body": "text"} if state == "started" else {"problem": "why"}
+    named: dict[str, Any] = {column: bindparam(name) for column, name in values.items()}
+    return PreparedStatement(dequeued.values(state=state, **named).returning(_m.message_id))
 
 
 def start_queued(connection: Connection, session: AdvancedRow, message: Message, started: Started) -> None:
     """Takes a queued message out of a locked inbox and stores its current form: guardrails may have rewritten it."""
+    _take_out(connection, "started", session, _started_values(message, started))
+
+
+def start_oldest(connection: Connection, session: AdvancedRow, message: Message, started: Started) -> bool:
+    """Like `start_queued`, for a row whose count is already lowered. Returns False if this is not the oldest message."""
+    values = _at(session) | _started_values(message, started)
+    return _dequeue("started", oldest=True).row(connection, values) is not None
+
+
+def _started_values(message: Message, started: Started) -> dict[str, Any]:
     values = {"invocation": started.invocation_id, "number": started.sequence, "text": _message_text(message, started)}
-    _take_out(connection, "started", session, values | {"at_message": message.id})
+    return values | {"at_message": message.id}
 
 
-def _take_out(connection: Connection, state: str, session: AnyRow | AdvancedRow, values: dict[str, Any]) -> None:
-    if connection.execute(_dequeue(state), _at(session) | values).rowcount:
-        connection.execute(_COUNT, _at(session) | {"more": -1})
+def _take_out(connection: Connection, state: str, session: LockedSession | AdvancedRow, values: dict[str, Any]) -> None:
+    if _dequeue(state).row(connection, _at(session) | values) is not None:
+        _COUNT.row(connection, _at(session) | {"more": -1, "newer": 0})
 
 
 def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:

@@ -31,15 +31,12 @@ from turnwise.stores.sql.log import (
     write,
 )
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import AnyRow, moment, time_text
+from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     clock,
-    column_params,
-    insert_for,
     is_leased,
     is_session,
-    messages,
     owner_of,
     processes,
     session_params,
@@ -157,7 +154,7 @@ _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_a
 _HOLDS = select(_s.number).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder"))
 _RELEASE = update(sessions).where(_SAME_EPOCH).values(LEASE_RELEASED)
 
-_Claim = Literal["begin", "begin contended", "take", "take and release"]
+_Claim = Literal["begin", "begin oldest", "begin contended", "take", "take and release"]
 _From = Literal["nobody", "anybody"]
 """`anybody` also claims a session with a holder; only when its row is locked and the holder was found dead."""
 
@@ -199,11 +196,26 @@ def begin(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Sess
     plan = _in_next_epoch(plan)
     if plan.before.revision == 0:
         row = _insert_leased_session(connection, plan, start)
+    elif plan.before.queued:
+        row = None
     else:
         row = _claim(connection, plan, start.lease, "begin", "nobody", empty_inbox=True)
     if row is None:
         return _begin_contended(connection, plan, start)
     _mark_started(connection, row, start)
+    return write(connection, row, plan, holder=start.lease.holder)
+
+
+class NotNext(Exception):
+    """The message is not the oldest of its inbox, or somebody else has the session. Internal to the store."""
+
+
+def begin_oldest(connection: Connection, plan: AppendPlan, start: BeginRequest) -> Session:
+    """Takes the lease of a free session, begins its oldest message, and writes the plan. Raises NotNext."""
+    plan = _in_next_epoch(plan)
+    row = _claim(connection, plan, start.lease, "begin oldest", "nobody")
+    if row is None or not inbox.start_oldest(connection, row, start.message, start.started):
+        raise NotNext
     return write(connection, row, plan, holder=start.lease.holder)
 
 
@@ -242,7 +254,9 @@ def _claim_statement(claim: _Claim, from_: _From, *, with_state: bool, empty_inb
         claimed = claimed.where(_s.queued == 0)
     if claim == "begin":
         claimed = claimed.values(accepted=_s.accepted + 1)
-    if claim in {"begin", "begin contended"}:
+    if claim == "begin oldest":
+        claimed = claimed.where(_s.queued > 0).values(queued=_s.queued - 1)
+    if claim not in {"take", "take and release"}:
         claimed = claimed.values(stop=None)
     taken = LEASE_RELEASED if claim == "take and release" else {"lease_holder": bindparam("holder")}
     return advance_statement(claimed.values(taken), with_state=with_state)
@@ -269,17 +283,10 @@ def _insert_leased_session(connection: Connection, plan: AppendPlan, start: Begi
     return AdvancedRow(owner_of(key.app, key.user), number, 0, 1, None, None, "{}" if plan.delta.session else None)
 
 
-@cache
-def _insert_started(dialect: str) -> PreparedStatement:
-    inserted = insert_for(dialect, messages).values(column_params(messages))
-    unique = ["owner", "session", "message_id"]
-    return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=unique).returning(messages.c.position))
-
-
 def _mark_started(connection: Connection, session: AdvancedRow, start: BeginRequest) -> None:
     at = (session.owner, session.number, session.accepted)
     row = inbox.message_row(*at, start.message, start.now, start.started) | {"state": "started"}
-    if _insert_started(connection.dialect.name).row(connection, row) is None:
+    if inbox.insert_message(connection.dialect.name).row(connection, row) is None:
         raise _already_started(start)
 
 
@@ -313,13 +320,15 @@ def _begin_contended(connection: Connection, plan: AppendPlan, start: BeginReque
     return write(connection, moved, plan, holder=start.lease.holder)
 
 
-def _was_applied(row: AnyRow, plan: AppendPlan, lease: Lease) -> bool:
+def _was_applied(row: inbox.LockedSession, plan: AppendPlan, lease: Lease) -> bool:
     """Returns whether the stored session is exactly the result of this claim, so that the claim was already made."""
     expected = (plan.after.epoch, plan.after.revision, time_text(plan.before.created_at), lease.holder)
     return (row.epoch, row.revision, row.created_at, row.lease_holder) == expected
 
 
-def _earlier_take(connection: Connection, row: AnyRow, plan: AppendPlan, lease: Lease, *, release: bool) -> Session | None:
+def _earlier_take(
+    connection: Connection, row: inbox.LockedSession, plan: AppendPlan, lease: Lease, *, release: bool
+) -> Session | None:
     """Returns the session if this `take` was already made. A `take` without events cannot be recognized."""
     ids = [event["event_id"] for event in plan.events]
     if not ids or stored_ids(connection, plan.before.key, ids) != frozenset(ids):
@@ -339,14 +348,14 @@ def _stored(connection: Connection, session: Session) -> Session:
     return stored.replace(epoch=session.epoch)
 
 
-def _is_busy(connection: Connection, row: AnyRow, start: BeginRequest) -> bool:
+def _is_busy(connection: Connection, row: inbox.LockedSession, start: BeginRequest) -> bool:
     if _is_held_by_another(connection, row, start.lease):
         return True
     # The message in the inbox may be another one with the same id; a new one does not replace it.
     return row.queued > 0 and (start.new or inbox.oldest_id(connection, row) != start.message.id)
 
 
-def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease) -> bool:
+def _is_held_by_another(connection: Connection, row: inbox.LockedSession, lease: Lease) -> bool:
     """Returns whether another, living holder has the lease of a locked session."""
     # Read after the lock: the holder's heartbeat may be newer than the statement that waited for the lock.
     return row.lease_holder not in {None, lease.holder} and is_alive(connection, row.lease_holder)

@@ -1,7 +1,7 @@
 """The inbox and the decisions (behaviours A32, A34, E1, E4)."""
 
 from turnwise.facts.content import text_content
-from turnwise.facts.errors import InvocationMissing, QueueFull, SessionMissing
+from turnwise.facts.errors import InvocationMissing, QueueFull, SessionBusy, SessionMissing
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.testing.session_store_cases.making import (
@@ -74,6 +74,28 @@ async def messages_wait_in_the_order_of_acceptance(store: SessionStore) -> None:
         await store.inbox.refuse(key, oldest.id, "blocked")
     assert taken == ids
     await store.inbox.accept(key, message(), create=False, limit=1)
+
+
+async def only_the_oldest_message_begins(store: SessionStore) -> None:
+    """A32: also for a process that has just seen what waits."""
+    key = fresh_key()
+    await store.create(key)
+    first, second = message("first", "m-1"), message("second", "m-2")
+    for each in (first, second, first, second):
+        await store.inbox.accept(key, each, create=False, limit=3)
+    seen = await opened(store, key)
+    assert seen.queued == 2
+    await refused(store.begin(seen, LEASE, second, [asked(invocation="i-2")], queue_limit=9), SessionBusy)
+    assert await opened(store, key) == seen
+    begun = await store.begin(seen, LEASE, first, [asked(invocation="i-1")], queue_limit=9)
+    assert (begun.queued, begun.last_sequence) == (1, 1)
+    assert await opened(store, key) == begun
+    await refused(store.begin(begun, OTHER_LEASE, second, [asked(invocation="i-2")], queue_limit=9), SessionBusy)
+    over = await store.append(begun, [ended(invocation="i-1")], release=True)
+    last = await store.begin(over, OTHER_LEASE, second, [asked(invocation="i-2")], queue_limit=9)
+    assert (last.queued, last.epoch, last.last_sequence) == (0, begun.epoch + 1, 3)
+    third = await store.inbox.accept(key, message("third", "m-3"), create=False, limit=3)
+    assert (third.number, third.after_others) == (3, False), "a message that is accepted again is not counted"
 
 
 async def a_full_inbox_makes_no_session(store: SessionStore) -> None:
@@ -208,6 +230,7 @@ CASES: tuple[Case, ...] = (
     accepted_means_stored,
     the_same_message_again_is_the_same_message,
     messages_wait_in_the_order_of_acceptance,
+    only_the_oldest_message_begins,
     a_full_inbox_makes_no_session,
     a_refused_message_says_why,
     whoever_writes_is_told_what_waits,

@@ -5,7 +5,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql.signals import encoding
@@ -42,8 +42,12 @@ class Mailbox:
         self._waiting = 0
         self._unconfirmed: tuple[SessionKey, ...] = ()
         """Sessions whose signals were taken for sending and are not confirmed yet."""
+        self._is_wake_unconfirmed = False
+        """True if a change of every session was taken for sending and is not confirmed yet."""
         self._unannounced: set[SessionKey] = set()
         """Sessions watched here and not announced yet."""
+        self._announced: dict[SessionKey, float] = {}
+        """When sessions were last announced. Other processes know a young announcement, also of a watch that ended since."""
         self._next_announcement = 0.0
         self._must_greet = self._must_wake_all = False
 
@@ -64,9 +68,10 @@ class Mailbox:
             self._must_wake_all = True
 
     def watch_opened(self, key: SessionKey) -> None:
-        """Records that a watch began in this process."""
+        """Records that a watch began in this process. Other processes are told, unless they know it from one just before."""
         with self._lock:
-            self._unannounced.add(key)
+            if self._clock() - self._announced.get(key, -math.inf) >= self._announce_seconds:
+                self._unannounced.add(key)
 
     def connected(self, *, after_a_gap: bool) -> None:
         """Records that the connection is up: asks the others for their watches and announces ours.
@@ -76,10 +81,12 @@ class Mailbox:
         watched = self._listeners.keys()
         with self._lock:
             self._must_greet = True
+            self._announced.clear()
             self._unannounced.update(watched)
             for key in self._unconfirmed:
                 self._queue(key, None)
             self._unconfirmed = ()
+            self._must_wake_all = self._must_wake_all or self._is_wake_unconfirmed
         if after_a_gap:
             self._listeners.notify_all()
 
@@ -99,6 +106,7 @@ class Mailbox:
             fresh, self._unannounced = self._unannounced, set()
             greets, self._must_greet = self._must_greet, False
             wakes_all, self._must_wake_all = self._must_wake_all, False
+            self._is_wake_unconfirmed = wakes_all
             outbox, self._outbox, self._waiting = self._outbox, {}, 0
             self._unconfirmed = tuple(outbox)
             announces_all = now >= self._next_announcement
@@ -107,6 +115,7 @@ class Mailbox:
         notifications = [*([encoding.HELLO] if greets else []), *([encoding.ALL_CHANGED] if wakes_all else [])]
         validity = self._announce_seconds * VALIDITY_FACTOR
         watched = self._listeners.keys() if announces_all else tuple(key for key in fresh if key in self._listeners)
+        self._note_announced(watched, now)
         notifications += (encoding.watched(key, validity, fresh=key in fresh) for key in watched)
         for key, queued in outbox.items():
             notifications += encoding.signal_notes(key, queued)
@@ -115,7 +124,7 @@ class Mailbox:
     def sent(self) -> None:
         """Confirms the payloads of the last `take`."""
         with self._lock:
-            self._unconfirmed = ()
+            self._unconfirmed, self._is_wake_unconfirmed = (), False
 
     def receive(self, payload: bytes) -> None:
         """Handles a payload of another process. Does not raise; malformed payloads are ignored."""
@@ -123,6 +132,7 @@ class Mailbox:
             match notification.kind:
                 case "hello":
                     with self._lock:
+                        self._announced.clear()
                         self._next_announcement = 0.0
                 case "watched":
                     self._note_remote_watch(notification)
@@ -132,6 +142,12 @@ class Mailbox:
                     self._listeners.notify(notification.key, None)
                 case "partial" if notification.key in self._listeners and (event := encoding.event_of(notification.raw)):
                     self._listeners.notify(notification.key, event)
+
+    def _note_announced(self, keys: Iterable[SessionKey], now: float) -> None:
+        with self._lock:
+            self._announced |= dict.fromkeys(keys, now)
+            if len(self._announced) > REMOTE_WATCHES:
+                self._announced.clear()
 
     def _note_remote_watch(self, notification: encoding.Notification) -> None:
         """Notes that another process watches the session, and signals a recent change that it may have missed."""

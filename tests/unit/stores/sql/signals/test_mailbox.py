@@ -160,6 +160,53 @@ async def test_what_may_not_have_been_sent_becomes_a_change() -> None:
     assert await received(listener) == [piece("b", 1), None]
 
 
+async def test_a_wake_of_all_that_may_not_have_been_sent_is_sent_again() -> None:
+    _, here, there = pair()
+    listener = here.watch()
+    settled(here, there)
+    there.mailbox.publish_all()
+    assert there.mailbox.take() != [], "and now the wire breaks"
+    there.mailbox.connected(after_a_gap=True)
+    settled(here, there)
+    assert await received(listener) == [None]
+    there.mailbox.connected(after_a_gap=True)
+    settled(here, there)
+    assert await received(listener) == [], "it was sent"
+
+
+async def test_a_watch_that_begins_again_at_once_is_known() -> None:
+    """So nothing is sent for it, and no change is repeated. A process that came since is told."""
+    clock, here, there = pair()
+    here.listeners.remove(KEY, here.watch())
+    here.watch()
+    settled(here, there)
+    there.mailbox.publish(KEY, None)
+    settled(here, there)
+    here.listeners.remove(KEY, *here.listeners._listeners[KEY])
+    clock.now += 1.9
+    listener = here.watch()
+    assert here.mailbox.due() != 0.0
+    assert there.mailbox.publish(KEY, piece("a"))
+    settled(here, there)
+    assert await received(listener) == [piece("a")]
+    late = Process(clock)
+    settled(late, here, there)
+    assert late.mailbox.publish(KEY, None)
+
+
+def test_a_watch_that_begins_again_later_is_announced() -> None:
+    clock, here, there = pair()
+    here.listeners.remove(KEY, here.watch())
+    here.watch()
+    settled(here, there)
+    here.listeners.remove(KEY, *here.listeners._listeners[KEY])
+    clock.now += 5.1
+    assert not there.mailbox.publish(KEY, None)
+    here.watch()
+    settled(here, there)
+    assert there.mailbox.publish(KEY, None)
+
+
 def test_a_watch_is_announced_again_on_a_new_wire() -> None:
     _, here, there = pair()
     here.watch()
