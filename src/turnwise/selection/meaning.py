@@ -5,7 +5,8 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -116,7 +117,11 @@ class Meaning:
     @cached_property
     def languages(self) -> KnownLanguages:
         """The languages that messages are read in."""
-        return KnownLanguages(self.encoder, lambda: (phrase.text for phrase in self.phrases))
+        known = weakref.ref(self)  # without a circle, a meaning that nobody uses any more is freed at once
+        return KnownLanguages(self.encoder, lambda: () if (meaning := known()) is None else meaning._texts())
+
+    def _texts(self) -> Iterator[str]:
+        return (phrase.text for phrase in self.phrases)
 
     @property
     def phrases_fingerprint(self) -> str:
