@@ -251,9 +251,7 @@ class DefinedAgents:
         if card.parent is not None:
             raise TreeError(f"The agent {card.name!r} is the root, which has no parent.", fix="Leave `parent` out.")
         if not card.enabled:
-            raise TreeError(
-                f"The root {card.name!r} cannot be disabled: it answers when nobody else does.", fix="Enable it."
-            )
+            raise TreeError(f"The root {card.name!r} cannot be disabled: it answers when nobody else does.", fix="Enable it.")
 
     def _check_places(self, cards: Sequence[AgentCard]) -> None:
         """Raises TreeError for a change of the root, or of a composite's children."""

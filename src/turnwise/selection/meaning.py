@@ -477,7 +477,7 @@ def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     from turnwise.matching.spelling import dictionary
 
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0{detector()}\0".encode())
-    digest.update(phrases.digest())
+    digest.update(phrases.digest)
     return digest.hexdigest()[:20]
 
 
