@@ -407,10 +407,11 @@ class Meaning:
             raise
         else:
             # Before it is published: a caller that waits for these heads may change the agents at once.
-            self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
-            self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
-            if is_own:
-                cache.store_matcher(fingerprint, matcher.arrays())
+            with background_work():
+                self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
+                self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
+                if is_own:
+                    cache.store_matcher(fingerprint, matcher.arrays())
             return True
         finally:
             claim.release()
