@@ -178,7 +178,8 @@ class FittedScorers:
         """Returns the scores by wording, texts × labels."""
         if len(texts) == 1:
             _, places, values = self.lexicon.rows(texts)
-            weighted = np.einsum("k,kc->c", values, self.wording.weights[places])  # in this thread, as `row_products`
+            # In this thread, as `row_products`.
+            weighted = np.einsum("k,kc->c", values, self.wording.weights[places])
             return np.asarray(weighted + self.wording.bias, np.float32)[None]
         chunks = [
             self.wording.scores(self.lexicon.dense(texts[start : start + _CHUNK])) for start in range(0, len(texts), _CHUNK)

@@ -117,12 +117,14 @@ class Cascade:
         self.spec = spec
         self.tree = tree
         self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep, shared=shared)
-        self._make_meaning = partial(meaning_of, tree, encoder, keep, default=spec.default, shared=shared)
+        # Selectors refer to it, and it not to this object: so it is freed as soon as nobody uses it.
+        make_meaning = partial(meaning_of, tree, encoder, keep, default=spec.default, shared=shared)
+        self._make_meaning = make_meaning
         inputs = build_context(
             spec,
             tree,
             custom or {},
-            lambda: meaning or self._make_meaning(),
+            lambda: meaning or make_meaning(),
             patterns=before._patterns if before is not None else None,
         )
         refuse_unknown_agents(inputs, "'default'", (spec.default,))
