@@ -210,6 +210,8 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         meaning = fit_softmax(
             vectors, training.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=training.rescales[0], tick=tick
         )
+    # Before the wording, which is the largest.
+    means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
     if training.wording is None:
         wording = _sum_wording(training, labels)
     else:
@@ -217,7 +219,6 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         wording = fit_softmax(
             training.wording, training.owners, labels, strength=_STRENGTH, steps=steps, rescale=training.rescales[1], tick=tick
         )
-    means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
     starts = np.searchsorted(training.parents, np.arange(labels))
     return FittedScorers(starts, meaning, wording, training.lexicon, means, DEFAULT_STAND_INS)
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -118,10 +118,7 @@ class Meaning:
     def languages(self) -> KnownLanguages:
         """The languages that messages are read in."""
         known = weakref.ref(self)  # without a circle, a meaning that nobody uses any more is freed at once
-        return KnownLanguages(self.encoder, lambda: () if (meaning := known()) is None else meaning._texts())
-
-    def _texts(self) -> Iterator[str]:
-        return (phrase.text for phrase in self.phrases)
+        return KnownLanguages(self.encoder, lambda: (each.text for each in meaning.phrases) if (meaning := known()) else ())
 
     @property
     def phrases_fingerprint(self) -> str:
@@ -363,8 +360,9 @@ class Meaning:
 
     def fit_heads(self) -> bool:
         """Fits the heads of these agents and decides with them. Returns False when the fit failed or was stopped."""
-        reader = self._reader
-        return reader is not None and self._fit(reader, self._stoppable(_no_progress, self._fits.closed))
+        if self._reader is None:
+            return False
+        return self._fit(self._reader, self._stoppable(_no_progress, self._fits.closed))
 
     def give_up_heads(self) -> None:
         """Stops waiting for heads: a later tree gets them. Does nothing when there are heads."""
@@ -395,7 +393,7 @@ class Meaning:
                 with background_work():
                     vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
                     matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
-                    del vectors
+                    del vectors, base
         except EncodingStopped:
             self.give_up_heads()
         except Exception as problem:
@@ -410,6 +408,7 @@ class Meaning:
             with background_work():
                 self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
                 self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
+                del reader  # and the heads before, which the fitted ones replaced
                 if is_own:
                     cache.store_matcher(fingerprint, matcher.arrays())
             return True
