@@ -132,15 +132,20 @@ def _with_change(before: DefinitionSet, line: bytes) -> DefinitionSet:
 def _change_line(before: DefinitionSet, after: DefinitionSet) -> str:
     """Returns the line with what changed between two sets. They share what did not change."""
     same = {id(each) for each in (*before.agents, *before.policies)}
-    names = {(each.what, each.name) for each in (*after.agents, *after.policies)}
+    gone = [("agent", name) for name in sorted(_names(before.agents) - _names(after.agents))]
+    gone += [("policy", name) for name in sorted(_names(before.policies) - _names(after.policies))]
     data = {
         "after": before.revision,
         "agents": [each.model_dump_json() for each in after.agents if id(each) not in same],
         "policies": [each.model_dump_json() for each in after.policies if id(each) not in same],
-        "retired": [key for each in (*before.agents, *before.policies) if (key := (each.what, each.name)) not in names],
+        "retired": gone,
         "revision": after.revision,
     }
     return f"{json.dumps(data)}\n"
+
+
+def _names(definitions: Iterable[AnyDefinition]) -> set[str]:
+    return {each.name for each in definitions}
 
 
 def _appending(path: str, flags: int) -> int:
