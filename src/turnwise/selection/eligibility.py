@@ -61,9 +61,12 @@ class EligibleAgents:
 
     def __init__(self, tree: AgentTree, before: "EligibleAgents | None" = None) -> None:
         self._tree = tree
-        is_same = before is not None and tree.same_access(before._tree)
-        self._roles = before._roles if before and is_same else frozenset(role for card in tree for role in card.roles)
-        self._known: OrderedDict[object, Eligible] = before._known.copy() if before and is_same else OrderedDict()
+        self._roles: frozenset[str]
+        self._known: OrderedDict[object, Eligible]
+        if before is not None and tree.same_access(before._tree):
+            self._roles, self._known = before._roles, before._known.copy()
+        else:
+            self._roles, self._known = frozenset(role for card in tree for role in card.roles), OrderedDict()
 
     def of(
         self, roles: Collection[str], resting: frozenset[str] = frozenset(), among: tuple[str, ...] | None = None
