@@ -2,8 +2,9 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from turnwise.testing import BagOfWordsEncoder
 POLICIES = ["default", "semantic", "patterns"]
 
 
-def tree_of(words: dict[str, tuple[str, ...]]) -> AgentTree:
+def tree_of(words: Mapping[str, tuple[str, ...]]) -> AgentTree:
     desk = AgentCard(name="desk", examples=("hello", "who are you"))
     cards = [AgentCard(name=name, parent="desk", examples=texts) for name, texts in words.items()]
     return AgentTree([desk, *(each.replace(patterns=(Pattern(regex=f"^{each.name}$"),)) for each in cards)])
@@ -99,7 +100,7 @@ async def test_callers_reach_what_they_reach_in_a_tree_made_anew() -> None:
     """C19, F4: a changed role or agent that is disabled counts at once, also for a caller who was seen before."""
     spec = policy("patterns")
     cascade = Cascade(spec, tree_of(WORDS))
-    steps: list[tuple[dict[str, object], bool]] = [
+    steps: list[tuple[dict[str, Any], bool]] = [
         ({"tags": ("x",)}, True),
         ({"roles": ("staff",)}, False),
         ({"roles": ()}, True),
