@@ -135,7 +135,7 @@ class Cascade:
             *[self._segment(inputs, each) for each in spec.segments],
             _build_stage_order(inputs, spec, None),
         )
-        self._eligible = EligibleAgents(tree, before._eligible if before is not None else None)
+        self._eligible: EligibleAgents = EligibleAgents(tree, before._eligible if before is not None else None)
         self.meaning = inputs.made()
         self._spare: Meaning | None = None  # what the first agent with words needs, so that it need not wait for it
         self._patterns: PatternIndex | None = inputs.made_patterns()
