@@ -16,7 +16,7 @@ from bench import definitions
 from bench.measure import Figure, progress
 from bench.scale import Directions, made_up
 
-from turnwise.facts.tree import AgentTree
+from turnwise.cli.serve import tune_garbage_collector
 from turnwise.selection.meaning import Meaning
 
 FLAT, REFITS = 1.05, 2.0
@@ -56,7 +56,7 @@ class Changing:
         place = 1 + self._count % (len(self._cards) - 1)
         card = self._cards[place]
         self._cards[place] = card.replace(examples=(*card.examples[:_EXAMPLES], f"please do the change {self._count}"))
-        new = self.meaning.changed(AgentTree(self._cards))
+        new = self.meaning.changed(self.meaning.tree.replaced([self._cards[place]]))
         await asyncio.to_thread(new.prepare)
         self.meaning = new
 
@@ -164,6 +164,7 @@ async def _measured(plan: Plan) -> list[Figure]:
     changing = Changing(plan)
     changing.meaning.prepare()
     await changing.meaning.fitted()
+    tune_garbage_collector()  # as the server does
     figures = []
     with progress("Agents that change", 3) as step:
         for part in (_decisions, _memory, _heads):

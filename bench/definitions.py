@@ -22,6 +22,7 @@ from bench.scale import EXAMPLES, MEMORY_GB, SERVED_SECONDS, at_most, made_up, p
 
 from turnwise import agent
 from turnwise.assemble import App, load_app
+from turnwise.cli.serve import tune_garbage_collector
 from turnwise.facts.definitions import Definition, MadeOfTemplates, ReplyTemplate
 from turnwise.matching.disk_cache import VARIABLE
 from turnwise.ports.definitions import Author
@@ -144,6 +145,7 @@ async def _loaded(folder: Path, agents: int) -> AsyncIterator[tuple[App, list[st
     del tree
     async with _following(app):
         await _fitted(app)
+        tune_garbage_collector()  # as the server does
         yield app, [text for text, _ in texts]
 
 

@@ -119,3 +119,20 @@ def test_a_database_in_memory_caches_nothing(url: str, tmp_path: Path) -> None:
     assert cache.matcher("x") is None
     assert cache.claim("x")
     assert len(cache.vectors("encoder", 8, text_keys(["a"]))) == 0
+
+
+def log_bytes(url: str) -> int:
+    """The size of SQLite's write-ahead log; 0 for another database."""
+    return Path(f"{url.removeprefix('sqlite:///')}-wal").stat().st_size if url.startswith("sqlite") else 0
+
+
+async def test_a_large_matcher_does_not_leave_its_pages_to_the_next_message(url: str) -> None:
+    """F4: on SQLite, the log is moved into the file while the matcher is stored, by who stores it."""
+    store = await opened(url)
+    cache = store.index_cache
+    arrays: dict[str, NDArray[np.generic]] = {"a": np.random.default_rng(1).standard_normal(600_000)}
+    for number in range(KEPT + 1):
+        cache.store_matcher(f"x{number}", arrays)
+    assert log_bytes(url) < 3_500_000, "a matcher has 4.8 MB"
+    assert [number for number in range(KEPT + 1) if cache.matcher(f"x{number}") is not None] == list(range(1, KEPT + 1))
+    await store.close()

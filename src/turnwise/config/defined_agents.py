@@ -32,7 +32,7 @@ class AppliedDefinitions(NamedTuple):
         return self.agents[self.tree.root]
 
 
-class _Applied(NamedTuple):
+class _OneApplied(NamedTuple):
     """The agent that one definition makes. Sets share it as long as the version serves."""
 
     definition: Definition
@@ -40,6 +40,19 @@ class _Applied(NamedTuple):
     """None = a newer release wrote the definition."""
     card: AgentCard | None
     """None, as `instance`."""
+
+
+_Known = Mapping[str, _OneApplied]
+"""What definitions make, by name."""
+
+
+class _Last(NamedTuple):
+    """What was applied last."""
+
+    known: _Known
+    applied: AppliedDefinitions
+    checking: tuple[str, ...]
+    """Agents that check the tree themselves."""
 
 
 def _is_same(one: Definition, other: Definition) -> bool:
@@ -89,7 +102,7 @@ class DefinedAgents:
         self._root = root
         self._code, self._tree = collect(root)
         self._instances = {name: Instance(_unwrapped(agent)) for name, agent in self._code.items()}
-        self._last: Mapping[str, _Applied] = {}
+        self._last: _Last | None = None
         self._sharers: weakref.WeakKeyDictionary[Instance, _Sharers] = weakref.WeakKeyDictionary()
 
     @property
@@ -105,39 +118,105 @@ class DefinedAgents:
         Raises:
             TurnwiseError: The definitions do not fit together, or an agent cannot be made. Names the agent.
         """
-        known = {each.name: self._applied(each) for each in definitions}
-        self._last = known
-        newer = tuple(sorted(name for name, each in known.items() if each.card is None))
-        cards = {card.name: card for card in self._cards(known)}
-        tree = AgentTree(cards.values())
-        instances = {**self._instances, **{name: each.instance for name, each in known.items() if each.instance is not None}}
-        built: dict[str, Agent] = {}
-        for name in _children_first(tree):
-            children = [built[child] for child in tree.children(name)]
-            built[name] = self._placed(cards[name], instances[name], children)
-        agents, tree = collect(built[tree.root])  # also checks the agents that others refer to
-        return AppliedDefinitions(agents, tree, newer)
+        last = self._last
+        known = self._known(definitions, last)
+        changed = None if last is None else self._in_place(known, last)
+        self._last = self._all(known) if last is None or changed is None else self._some(known, changed, last)
+        return self._last.applied
 
     def tree_of(self, definitions: Iterable[Definition]) -> AgentTree:
         """Returns the tree with these definitions, without building it whole. Raises as `apply`."""
-        return AgentTree(self._cards({each.name: self._applied(each) for each in definitions}))
+        last = self._last
+        known = self._known(definitions, last)
+        changed = None if last is None else self._in_place(known, last)
+        return AgentTree(self._cards(known)) if last is None or changed is None else self._replaced(known, changed, last)
 
-    def _applied(self, definition: Definition) -> "_Applied":
-        """Returns the agent and the card of one definition: those of the last set, if the version is the same."""
-        last = self._last.get(definition.name)
-        if last is not None and _is_same(last.definition, definition):
-            return last
+    def _known(self, definitions: Iterable[Definition], last: _Last | None) -> _Known:
+        """Returns what the definitions make. What was applied last is shared where a version is the same."""
+        before = {} if last is None else last.known
+        return {
+            each.name: found
+            if (found := before.get(each.name)) is not None and _is_same(found.definition, each)
+            else self._applied(each)
+            for each in definitions
+        }
+
+    def _applied(self, definition: Definition) -> _OneApplied:
+        """Returns the agent and the card of one definition."""
         if definition.unknown_fields:
-            return _Applied(definition, None, None)
+            return _OneApplied(definition, None, None)
         name, instance = definition.name, self.instance_of(definition)
         if name in self._tree:
-            return _Applied(definition, instance, definition.card_of(self._tree.card(name)))
+            return _OneApplied(definition, instance, definition.card_of(self._tree.card(name)))
         card = definition.card_of(instance.agent.card.replace(name=name, parent=None))
-        return _Applied(definition, instance, card if card.parent is not None else card.replace(parent=self._tree.root))
+        return _OneApplied(definition, instance, card if card.parent is not None else card.replace(parent=self._tree.root))
 
-    def _cards(self, applied: Mapping[str, "_Applied"]) -> list[AgentCard]:
+    def _in_place(self, known: _Known, last: _Last) -> Sequence[str] | None:
+        """Returns the names of what changed since the last time; None if not every agent keeps its place.
+
+        None also if a changed agent runs others in its own turn: these are checked together with all agents.
+        """
+        names = {*self._code, *(name for name, each in known.items() if each.card is not None)}
+        tree, agents = last.applied.tree, last.applied.agents
+        if names != agents.keys():
+            return None
+        changed = [name for name in {**last.known, **known} if known.get(name) is not last.known.get(name)]
+        for name in changed:
+            if name not in agents or (name in known and known[name].card is None):
+                return None
+            card, before = self._card(name, known), tree.card(name)
+            if card.parent != before.parent or _runs_others(card, self._instance(name, known).agent):
+                return None
+            if _runs_others(before, agents[name]):
+                return None
+        return changed
+
+    def _card(self, name: str, known: _Known) -> AgentCard:
+        """Returns the agent's card with these definitions."""
+        card = known[name].card if name in known else None
+        return self._tree.card(name) if card is None else card
+
+    def _instance(self, name: str, known: _Known) -> Instance:
+        instance = known[name].instance if name in known else None
+        return self._instances[name] if instance is None else instance
+
+    def _all(self, known: _Known) -> _Last:
+        """Makes the set anew. Agents that are in use at the same place are shared. Raises as `apply`."""
+        newer = tuple(sorted(name for name, each in known.items() if each.card is None))
+        cards = {card.name: card for card in self._cards(known)}
+        tree = AgentTree(cards.values())
+        built: dict[str, Agent] = {}
+        for name in _children_first(tree):
+            children = [built[child] for child in tree.children(name)]
+            built[name] = self._placed(cards[name], self._instance(name, known), children)
+        agents, tree = collect(built[tree.root])  # also checks the agents that others refer to
+        checking = tuple(name for name in agents if hasattr(self._instance(name, known).agent, "check"))
+        return _Last(known, AppliedDefinitions(agents, tree, newer), checking)
+
+    def _some(self, known: _Known, changed: Sequence[str], last: _Last) -> _Last:
+        """Makes the changed agents and those above them. The others are those of the last time. Raises as `apply`."""
+        tree, agents = self._replaced(known, changed, last), {**last.applied.agents}
+        chains = {each: len(tree.chain(each)) for name in changed for each in tree.chain(name)}
+        for name in sorted(chains, key=chains.__getitem__, reverse=True):
+            children = [agents[child] for child in tree.children(name)]
+            agents[name] = self._placed(tree.card(name), self._instance(name, known), children)
+        new = [name for name in changed if hasattr(self._instance(name, known).agent, "check")]
+        checking = (*(name for name in last.checking if name not in changed), *new)
+        for name in checking:
+            self._instance(name, known).agent.check(tree)  # type: ignore[attr-defined]
+        newer = tuple(name for name in last.applied.newer if name not in changed)
+        return _Last(known, AppliedDefinitions(agents, tree, newer), checking)
+
+    def _replaced(self, known: _Known, changed: Sequence[str], last: _Last) -> AgentTree:
+        """Returns the tree with the changed cards at their places. Raises TreeError for the root's."""
+        cards = [self._card(name, known) for name in changed]
+        for card in cards:
+            self._check_root(card)
+        return last.applied.tree.replaced(cards)
+
+    def _cards(self, known: _Known) -> list[AgentCard]:
         """Returns the cards of all agents, those of code first, as they are with these definitions. Raises TreeError."""
-        defined = {name: each.card for name, each in applied.items() if each.card is not None}
+        defined = {name: each.card for name, each in known.items() if each.card is not None}
         cards = [defined.pop(card.name, card) for card in self._tree]
         cards += [card for _, card in sorted(defined.items())]
         self._check_places(cards)
@@ -165,13 +244,19 @@ class DefinedAgents:
             )
         return in_code
 
+    def _check_root(self, card: AgentCard) -> None:
+        """Raises TreeError if the card is the root's and changes what the root is."""
+        if card.name != self._tree.root:
+            return
+        if card.parent is not None:
+            raise TreeError(f"The agent {card.name!r} is the root, which has no parent.", fix="Leave `parent` out.")
+        if not card.enabled:
+            raise TreeError(f"The root {card.name!r} cannot be disabled: it answers when nobody else does.", fix="Enable it.")
+
     def _check_places(self, cards: Sequence[AgentCard]) -> None:
         """Raises TreeError for a change of the root, or of a composite's children."""
-        root, by_name = self._tree.root, {card.name: card for card in cards}
-        if by_name[root].parent is not None:
-            raise TreeError(f"The agent {root!r} is the root, which has no parent.", fix="Leave `parent` out.")
-        if not by_name[root].enabled:
-            raise TreeError(f"The root {root!r} cannot be disabled: it answers when nobody else does.", fix="Enable it.")
+        by_name = {card.name: card for card in cards}
+        self._check_root(by_name[self._tree.root])
         for card in cards:
             before = self._tree.card(card.name).parent if card.name in self._tree else None
             for parent in {before, card.parent} if before != card.parent else ():
@@ -196,6 +281,11 @@ class DefinedAgents:
 
 def _is_closable(agent: Agent) -> bool:
     return inspect.iscoroutinefunction(getattr(agent, "close", None))
+
+
+def _runs_others(card: AgentCard, agent: Agent) -> bool:
+    """Returns whether the agent runs other agents in its own turn."""
+    return card.is_composite or bool(getattr(agent, "delegates_to", None))
 
 
 def _unwrapped(agent: Agent) -> Agent:

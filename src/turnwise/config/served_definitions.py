@@ -1,6 +1,13 @@
 """The definitions that serve now: only what changed since the last reading is read."""
 
+from collections.abc import Sequence, Set
+from operator import attrgetter
+from typing import TypeVar
+
+from turnwise.facts.definitions import Definition, PolicyDefinition
 from turnwise.ports.definitions import Definitions, DefinitionSet
+
+_Version = TypeVar("_Version", Definition, PolicyDefinition)
 
 
 class ServedDefinitions:
@@ -25,7 +32,7 @@ class ServedDefinitions:
         newest = merged(before, changed)
         names = {name for kind, name in changed.retired if kind == "agent"}
         if newest.revision >= self.known.revision:  # another reading may have been faster
-            self.known, self.retired = newest, (retired | names) - {each.name for each in newest.agents}
+            self.known, self.retired = newest, (retired | names) - {each.name for each in changed.agents}
         return newest
 
 
@@ -33,10 +40,15 @@ def merged(before: DefinitionSet, changed: DefinitionSet) -> DefinitionSet:
     """Returns the definitions with the changes that came after them, by name."""
     if not (changed.agents or changed.policies or changed.retired):
         return before._replace(revision=changed.revision)
-    known = {(each.what, each.name): each for each in (*before.agents, *before.policies)}
-    known |= {(each.what, each.name): each for each in (*changed.agents, *changed.policies)}
-    for key in changed.retired:
-        known.pop(key, None)
-    agents = sorted((each for each in known.values() if each.what == "agent"), key=lambda each: each.name)
-    policies = sorted((each for each in known.values() if each.what == "policy"), key=lambda each: each.name)
-    return DefinitionSet(changed.revision, tuple(agents), tuple(policies))  # type: ignore[arg-type]
+    agents = _merged(before.agents, changed.agents, {name for kind, name in changed.retired if kind == "agent"})
+    policies = _merged(before.policies, changed.policies, {name for kind, name in changed.retired if kind == "policy"})
+    return DefinitionSet(changed.revision, agents, policies)
+
+
+def _merged(before: Sequence[_Version], changed: Sequence[_Version], gone: Set[str]) -> tuple[_Version, ...]:
+    if not changed and not gone:
+        return tuple(before)
+    known = {each.name: each for each in before} | {each.name: each for each in changed}
+    for name in gone:
+        known.pop(name, None)
+    return tuple(sorted(known.values(), key=attrgetter("name")))

@@ -16,6 +16,11 @@ def _listed(names: Iterable[str], between: str = ", ") -> str:
     return between.join(all_names[:_NAMES_SHOWN]) + more
 
 
+def _access(card: AgentCard) -> tuple[object, ...]:
+    """Returns the fields that say who may reach the agent and those below it."""
+    return card.enabled, card.roles, card.routable, card.kind
+
+
 class AgentTree:
     """The cards of an app and their parent-child relations. Immutable; a change is a new tree.
 
@@ -32,6 +37,8 @@ class AgentTree:
         self._cards: dict[str, AgentCard] = {}
         for card in cards:
             self._add(card)
+        self._digests: dict[str, bytes] = {}
+        """Cache of `version`: hashes of cards."""
         self._required_roles: dict[str, tuple[bool, tuple[tuple[str, ...], ...]]] = {}
         """Cache of `reachable`: per agent, whether it is enabled, and lists of roles; a caller needs one role of each list."""
         self._children: dict[str, list[str]] = {name: [] for name in self._cards}
@@ -80,6 +87,32 @@ class AgentTree:
                 at = self._cards[at].parent
             settled.update(path)
 
+    def replaced(self, cards: Iterable[AgentCard]) -> "AgentTree":
+        """Returns the tree with these cards in place of those of the same names. Shares what did not change.
+
+        The agents keep their places.
+
+        Raises:
+            ValueError: A card is of another agent or has another parent.
+        """
+        new = {card.name: card for card in cards}
+        for name, card in new.items():
+            if name not in self._cards or self._cards[name].parent != card.parent:
+                raise ValueError(f"The agent {name!r} is new or moves: make a new tree.")
+        made = AgentTree.__new__(AgentTree)
+        made._cards = {**self._cards, **new}
+        made._children, made.root = self._children, self.root
+        made._digests = self._digests.copy()  # at once: another thread may add some
+        for name in new:
+            made._digests.pop(name, None)
+        opens = all(_access(self._cards[name]) == _access(card) for name, card in new.items())
+        made._required_roles = self._required_roles if opens else {}
+        return made
+
+    def same_access(self, other: "AgentTree") -> bool:
+        """Returns whether `other` surely has the same agents at the same places, open to the same callers."""
+        return self._required_roles is other._required_roles
+
     def __contains__(self, name: object) -> bool:
         return name in self._cards
 
@@ -125,10 +158,10 @@ class AgentTree:
     @cached_property
     def version(self) -> str:
         """Twelve hexadecimal digits that change with any card and with the order of children."""
-        digest = hashlib.sha256()
-        for card in self._cards.values():
-            digest.update(card.model_dump_json().encode())
-        return digest.hexdigest()[:12]
+        for name, card in self._cards.items():
+            if name not in self._digests:
+                self._digests[name] = hashlib.sha256(card.model_dump_json().encode()).digest()
+        return hashlib.sha256(b"".join(self._digests[name] for name in self._cards)).hexdigest()[:12]
 
     def transfer_targets(self, name: str, *, disabled: bool = False) -> tuple[str, ...]:
         """Returns the agents to which this agent may transfer: its children, its parent, its siblings (behaviour A35).

@@ -38,12 +38,21 @@ _SEED = 20_111
 class Head(NamedTuple):
     """A linear model: a class's score is its weight column times the vector, plus its bias."""
 
-    weights: Floats  # dimensions × classes
+    weights: Floats  # dimensions × classes; column-major, as one vector is multiplied column by column
     bias: Floats
 
     def scores(self, vectors: Floats) -> Floats:
         """Returns a row of scores for each vector. They are log-probabilities up to a constant per row."""
-        return np.asarray(vectors @ self.weights + self.bias, np.float32)
+        return np.asarray(row_products(vectors, self.weights.T) + self.bias, np.float32)
+
+
+def row_products(vectors: Floats, rows: Floats) -> Floats:
+    """Returns the product of each vector with each row, vectors × rows.
+
+    One vector is multiplied in this thread: its products then do not depend on how many threads those of matrices use, and
+    do not wait for others'.
+    """
+    return np.vecdot(rows, vectors[0])[None] if len(vectors) == 1 else vectors @ rows.T
 
 
 def fit_softmax(
@@ -84,7 +93,7 @@ def fit_softmax(
         return 0.5 * float(penalty) * float(np.vdot(weights, weights)) - float(fit) / rows, gradient
 
     point = minimize(objective, np.zeros((size + 1, count), np.float32), rescale=rescale, steps=steps, tick=tick)
-    return Head(point[:-1], point[-1])
+    return Head(np.asfortranarray(point[:-1]), point[-1])
 
 
 def fit_normal(vectors: AnyVectors, classes: Classes, count: int) -> Head:

@@ -1,6 +1,7 @@
 """The result of matching a text: a score for each label, the nearest phrases, and the novelty."""
 
 import functools
+import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,6 +23,23 @@ class Phrase(NamedTuple):
     """The part of the label it belongs to; empty = unknown, found by clustering."""
     private: bool = False
     """Whether reasons must not quote it, because a user wrote it."""
+
+
+class GroupedPhrases(tuple[Phrase, ...]):
+    """The phrases of several labels. Those of a label are in sequence.
+
+    Attributes:
+        groups: The phrases of each label. A label without phrases has none.
+    """
+
+    groups: tuple[tuple[Phrase, ...], ...]
+
+    def __new__(cls, groups: "Iterable[tuple[Phrase, ...]]") -> "GroupedPhrases":
+        """Makes one sequence of the phrases of each label."""
+        kept = tuple(group for group in groups if group)
+        made = super().__new__(cls, itertools.chain.from_iterable(kept))
+        made.groups = kept
+        return made
 
 
 class Nearest(NamedTuple):

@@ -1,13 +1,14 @@
 """The matcher: learns from phrases which label a text belongs to."""
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.matching.blocks import Blocks, labels_of
 from turnwise.matching.heads import (
     HELD_OUT,
     LABELLED,
@@ -80,6 +81,10 @@ class Matcher:
     ) -> None:
         self.labels = labels_of(phrases)
         self._phrases, self._index, self._fitted_scorers, self._weights, self._gate = phrases, index, scorers, weights, gate
+
+    @functools.cached_property
+    def _blocks(self) -> Blocks:
+        return Blocks.of(self._phrases)
 
     @property
     def fitted(self) -> bool:
@@ -177,7 +182,7 @@ class Matcher:
         index = self._index
         if len(phrases) <= EXACT_PHRASES or not isinstance(index, Index) or index.is_exact:
             return encode([phrase.text for phrase in phrases])
-        before, after = Blocks.of(self._phrases), Blocks.of(phrases)
+        before, after = self._blocks, Blocks.of(phrases)
         places = after.places_in(before, after.unchanged(before))
         missing = np.flatnonzero(places < 0)
         rows = coded(index.vectors())
@@ -201,7 +206,7 @@ class Matcher:
         index, scorers = self._index, self._fitted_scorers
         if not isinstance(index, Index) or isinstance(scorers, PatchedScorers):
             raise ValueError("Patch the matcher that was fitted, not a patched one.")
-        before, after = Blocks.of(self._phrases), Blocks.of(phrases)
+        before, after = self._blocks, Blocks.of(phrases)
         columns = after.unchanged(before)
         changed = np.flatnonzero(columns < 0)
         places = np.concatenate([np.empty(0, np.intp), *(np.arange(*after.bounds(label)) for label in changed.tolist())])
@@ -338,57 +343,6 @@ def _gate_by_strangers(
     return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
 
 
-class Blocks(NamedTuple):
-    """Phrases by label. The phrases of a label are in sequence."""
-
-    phrases: Sequence[Phrase]
-    labels: tuple[str, ...]
-    starts: Classes
-    """First phrase of each label, and the end."""
-
-    @classmethod
-    def of(cls, phrases: Sequence[Phrase]) -> "Blocks":
-        names = [phrase.label for phrase in phrases]
-        starts = [place for place, name in enumerate(names) if place == 0 or name != names[place - 1]]
-        return cls(phrases, tuple(names[start] for start in starts), np.array([*starts, len(names)], np.int64))
-
-    def bounds(self, label: int) -> tuple[int, int]:
-        return int(self.starts[label]), int(self.starts[label + 1])
-
-    def unchanged(self, before: "Blocks") -> Classes:
-        """Returns for each label its number before; -1 = its phrases changed, or it is new."""
-        known = {label: number for number, label in enumerate(before.labels)}
-        numbers = np.full(len(self.labels), -1, np.int64)
-        for number, label in enumerate(self.labels):
-            old = known.get(label)
-            if old is not None and self._block(number) == before._block(old):
-                numbers[number] = old
-        return numbers
-
-    def places_in(self, before: "Blocks", columns: Classes) -> Classes:
-        """Returns for each phrase where its label has the same text before; -1 = nowhere. `columns` is from `unchanged`."""
-        shifts = np.where(columns < 0, 0, before.starts[columns] - self.starts[:-1])
-        counts = np.diff(self.starts)
-        places = np.asarray(np.arange(len(self.phrases)) + np.repeat(shifts, counts), np.int64)
-        changed = np.flatnonzero(np.repeat(columns < 0, counts))
-        texts = [(self.phrases[place].label, self.phrases[place].text) for place in changed.tolist()]
-        known = before._places({label for label, _ in texts})
-        places[changed] = [known.get(text, -1) for text in texts]
-        return places
-
-    def _places(self, labels: Collection[str]) -> dict[tuple[str, str], int]:
-        """Returns where the texts of these labels are."""
-        return {
-            (label, self.phrases[place].text): place
-            for number, label in enumerate(self.labels)
-            if label in labels
-            for place in range(*self.bounds(number))
-        }
-
-    def _block(self, label: int) -> Sequence[Phrase]:
-        return self.phrases[slice(*self.bounds(label))]
-
-
 def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:
     return Matcher(phrases, index, None, np.full(1, _NEAREST_SHARPNESS, np.float32), _gate_for(phrases))
 
@@ -396,11 +350,6 @@ def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:
 def _gate_for(phrases: Sequence[Phrase]) -> Gate:
     exemplified = {phrase.label for phrase in phrases if phrase.kind == "example"}
     return default_gate(sum(phrase.label in exemplified for phrase in phrases))
-
-
-def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
-    """Returns the labels, in the order of their first phrase."""
-    return tuple(dict.fromkeys(phrase.label for phrase in phrases))
 
 
 def _indexed(phrases: Sequence[Phrase], vectors: AnyVectors) -> Index:

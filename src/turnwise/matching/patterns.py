@@ -3,6 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import re2
@@ -20,6 +21,7 @@ _PROGRAM_MEMORY = 1 << 20
 _FILTER_PATTERNS = 7_000
 _FILTER_CHARACTERS = 180_000
 _SHOWN_CHARACTERS = 60
+_MOST_ADDED = 100
 
 _CAUSES = (
     (("(?=", "(?!", "(?<"), "look-around is not supported", "Match the words themselves, without a condition around them."),
@@ -50,18 +52,43 @@ class PatternIndex:
     `^`, `$` and a space in a pattern see one line. Patterns are composed (NFC) and lose invisible characters. A search for
     the patterns' required literals selects the few patterns to run.
 
+    Args:
+        patterns: Label, expression and confidence of each pattern.
+        before: An index of earlier patterns. If few labels have other patterns now, only theirs are compiled.
+
     Raises PatternError with the label, the pattern, the cause and the fix.
     """
 
-    def __init__(self, patterns: Iterable[tuple[str, str, float]]) -> None:
+    def __init__(self, patterns: Iterable[tuple[str, str, float]], before: "PatternIndex | None" = None) -> None:
         self._entries: list[Hit] = []
         self._ranks: dict[str, int] = {}
         for label, regex, confidence in patterns:
             self._add(label, regex, confidence)
+        self._filters: list[tuple[Sequence[Hit], re2.Filter]] = []
+        self._base: PatternIndex | None = None
+        """The index whose filters are shared, except for the labels in `_replaced`."""
+        self._replaced: frozenset[str] = frozenset()
+        own = self._entries if before is None else self._shared(before._base or before)
         options = _options()
-        self._filters: list[tuple[int, re2.Filter]] = []
-        for start, stop in _portions(self._entries):
-            self._compile(start, self._entries[start:stop], options)
+        for start, stop in _portions(own):
+            self._compile(own[start:stop], options)
+
+    @cached_property
+    def _by_label(self) -> dict[str, list[Hit]]:
+        found: dict[str, list[Hit]] = {}
+        for entry in self._entries:
+            found.setdefault(entry.label, []).append(entry)
+        return found
+
+    def _shared(self, base: "PatternIndex") -> Sequence[Hit]:
+        """Shares what is compiled there, unless most labels changed. Returns the patterns that remain to be compiled."""
+        here, there = self._by_label, base._by_label
+        changed = {label for label in here.keys() | there.keys() if here.get(label) != there.get(label)}
+        own = [entry for entry in self._entries if entry.label in changed]
+        if len(own) > max(_MOST_ADDED, len(self._entries) // 20):
+            return self._entries
+        self._base, self._replaced = base, frozenset(changed)
+        return own
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -86,7 +113,7 @@ class PatternIndex:
         self._ranks.setdefault(label, len(self._ranks))
         self._entries.append(Hit(label, confidence, regex))
 
-    def _compile(self, start: int, entries: Sequence[Hit], options: re2.Options) -> None:
+    def _compile(self, entries: Sequence[Hit], options: re2.Options) -> None:
         """Compiles patterns into a filter, or into several if one would be too large. Raises PatternError."""
         compiled = re2.Filter()
         for entry in entries:
@@ -101,10 +128,10 @@ class PatternIndex:
                 raise _refused(entries[0].label, entries[0].regex, *_CAUSES[-1][1:]) from problem
             # The literals do not fit into one automaton; split the patterns into two.
             half = len(entries) // 2
-            self._compile(start, entries[:half], options)
-            self._compile(start + half, entries[half:], options)
+            self._compile(entries[:half], options)
+            self._compile(entries[half:], options)
             return
-        self._filters.append((start, compiled))
+        self._filters.append((entries, compiled))
 
     def match(self, text: str) -> list[Hit]:
         """Returns the best hit of every matching label, highest confidence first, then in the labels' order.
@@ -113,12 +140,17 @@ class PatternIndex:
         """
         encoded = normalize(text[:MATCHED_CHARACTERS])[:MATCHED_CHARACTERS].encode()
         best: dict[str, Hit] = {}
-        for start, compiled in self._filters:
-            for index in sorted(compiled.Match(encoded) or ()):
-                hit = self._entries[start + index]
-                if hit.label not in best or hit.confidence > best[hit.label].confidence:
-                    best[hit.label] = hit
+        for hit in self._hits(encoded):
+            if hit.label not in best or hit.confidence > best[hit.label].confidence:
+                best[hit.label] = hit
         return sorted(best.values(), key=lambda hit: (-hit.confidence, self._ranks[hit.label]))
+
+    def _hits(self, encoded: bytes) -> Iterator[Hit]:
+        """Yields the patterns that match, those of a label in order."""
+        if self._base is not None:
+            yield from (hit for hit in self._base._hits(encoded) if hit.label not in self._replaced)
+        for entries, compiled in self._filters:
+            yield from (entries[index] for index in sorted(compiled.Match(encoded) or ()))
 
 
 def _portions(entries: Sequence[Hit]) -> Iterator[tuple[int, int]]:

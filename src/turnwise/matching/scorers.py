@@ -12,7 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import Classes, Floats, Head, class_sums, curvature, directions, fit_normal, fit_softmax
+from turnwise.matching.heads import (
+    Classes,
+    Floats,
+    Head,
+    class_sums,
+    curvature,
+    directions,
+    fit_normal,
+    fit_softmax,
+    row_products,
+)
 from turnwise.matching.lexical import PLACES, Lexicon
 from turnwise.matching.packed_vectors import AnyVectors
 from turnwise.matching.solver import Rescale, Tick
@@ -144,7 +154,9 @@ class FittedScorers:
 
     def mean_scores(self, vectors: Floats) -> Floats:
         """Returns the scores of each label's nearest skill, texts × labels."""
-        return np.asarray(COSINE_SCALE * np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1), np.float32)
+        return np.asarray(
+            COSINE_SCALE * np.maximum.reduceat(row_products(vectors, self.means), self.starts, axis=1), np.float32
+        )
 
     def wording_and_mean(self, texts: Sequence[str], vectors: Floats, labels: Classes) -> tuple[Floats, Floats]:
         """Returns the scores by wording and by mean of each row's labels."""
@@ -166,7 +178,9 @@ class FittedScorers:
         """Returns the scores by wording, texts × labels."""
         if len(texts) == 1:
             _, places, values = self.lexicon.rows(texts)
-            return np.asarray(values @ self.wording.weights[places] + self.wording.bias, np.float32)[None]
+            # In this thread, as `row_products`.
+            weighted = np.einsum("k,kc->c", values, self.wording.weights[places])
+            return np.asarray(weighted + self.wording.bias, np.float32)[None]
         chunks = [
             self.wording.scores(self.lexicon.dense(texts[start : start + _CHUNK])) for start in range(0, len(texts), _CHUNK)
         ]
@@ -196,6 +210,8 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         meaning = fit_softmax(
             vectors, training.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=training.rescales[0], tick=tick
         )
+    # Before the wording, which is the largest.
+    means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
     if training.wording is None:
         wording = _sum_wording(training, labels)
     else:
@@ -203,7 +219,6 @@ def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorer
         wording = fit_softmax(
             training.wording, training.owners, labels, strength=_STRENGTH, steps=steps, rescale=training.rescales[1], tick=tick
         )
-    means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
     starts = np.searchsorted(training.parents, np.arange(labels))
     return FittedScorers(starts, meaning, wording, training.lexicon, means, DEFAULT_STAND_INS)
 

@@ -9,7 +9,7 @@ agents is that near ("order").
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,7 +88,8 @@ class SpellingCorrector:
         self._agent_words = words
         self._english, self._encoder_words = _english(), _encoder_words()
         self._counts: Mapping[str, int] = self._english.word_frequency.dictionary
-        self._correction = lru_cache(_CACHE_SIZE)(self._find_correction)
+        # Without a reference to this object, so that it is freed as soon as nobody uses it.
+        self._correction = lru_cache(_CACHE_SIZE)(partial(_find_correction, words, self._english))
 
     def corrected(self, text: str) -> CorrectedText:
         """Returns the text with its spelling corrected.
@@ -123,22 +124,24 @@ class SpellingCorrector:
             return True
         return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
-    def _find_correction(self, word: str, agent_words_only: bool) -> str | None:
-        """Returns the best word at edit distance 1; None when there is none."""
-        swapped = word[1::-1] + word[2:]
-        near = [
-            other
-            for other in self._english.edit_distance_1(word)
-            if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
-        ]
-        least = _COMMONER * self._counts.get(word, 0)
-        agent_words = [other for other in near if other in self._agent_words and self._counts.get(other, 0) >= least]
-        if agent_words:
-            return max(agent_words, key=lambda other: (sorted(other) == sorted(word), self._agent_words[other], other))
-        if agent_words_only or least or len(word) < _SHORTEST_COMMON:
-            return None
-        common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
-        return max(common, key=lambda other: (self._counts[other], other), default=None)
+
+def _find_correction(agent_words: Counter[str], english: "SpellChecker", word: str, agent_words_only: bool) -> str | None:
+    """Returns the best word at edit distance 1; None when there is none."""
+    swapped = word[1::-1] + word[2:]
+    near = [
+        other
+        for other in english.edit_distance_1(word)
+        if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
+    ]
+    counts: Mapping[str, int] = english.word_frequency.dictionary
+    least = _COMMONER * counts.get(word, 0)
+    known = [other for other in near if other in agent_words and counts.get(other, 0) >= least]
+    if known:
+        return max(known, key=lambda other: (sorted(other) == sorted(word), agent_words[other], other))
+    if agent_words_only or least or len(word) < _SHORTEST_COMMON:
+        return None
+    common = [other for other in near if counts.get(other, 0) >= _COMMON]
+    return max(common, key=lambda other: (counts[other], other), default=None)
 
 
 def _word_counts(texts: Iterable[str]) -> Counter[str]:

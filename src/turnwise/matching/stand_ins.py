@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import Classes, Floats
+from turnwise.matching.heads import Classes, Floats, row_products
 from turnwise.matching.scorers import COSINE_SCALE, SHORTLISTED_ABOVE, FittedScorers, ScorerOutput, shortlist
 
 _RIVALS = 10
@@ -67,7 +67,7 @@ class PatchedScorers(NamedTuple):
         """Scores texts, as `FittedScorers.score`."""
         unknown, known = np.flatnonzero(self.columns < 0), np.flatnonzero(self.columns >= 0)
         mean = np.zeros(best.shape, np.float32)
-        mean[:, unknown] = COSINE_SCALE * (vectors @ self.means.T)
+        mean[:, unknown] = COSINE_SCALE * row_products(vectors, self.means)
         estimates = self._estimates(best, mean, unknown)
         meaning = np.empty(best.shape, np.float32)
         meaning[:, known] = self.fitted.meaning.scores(vectors)[:, self.columns[known]]

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -26,7 +25,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.conversational import Conversational, by_name
-from turnwise.selection.eligibility import UNREACHABLE, Eligible, NameSet, eligible
+from turnwise.selection.eligibility import UNREACHABLE, Eligible, EligibleAgents, NameSet
 from turnwise.selection.fixed import Default
 from turnwise.selection.meaning import Meaning, warm
 from turnwise.selection.policy import (
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
 
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
-_ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
 BeforeRemoteCall = Callable[[], Awaitable[None]]
@@ -119,12 +117,14 @@ class Cascade:
         self.spec = spec
         self.tree = tree
         self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep, shared=shared)
-        self._make_meaning = partial(meaning_of, tree, encoder, keep, default=spec.default, shared=shared)
+        # Selectors refer to it, and it not to this object: so it is freed as soon as nobody uses it.
+        make_meaning = partial(meaning_of, tree, encoder, keep, default=spec.default, shared=shared)
+        self._make_meaning = make_meaning
         inputs = build_context(
             spec,
             tree,
             custom or {},
-            lambda: meaning or self._make_meaning(),
+            lambda: meaning or make_meaning(),
             patterns=before._patterns if before is not None else None,
         )
         refuse_unknown_agents(inputs, "'default'", (spec.default,))
@@ -135,8 +135,7 @@ class Cascade:
             *[self._segment(inputs, each) for each in spec.segments],
             _build_stage_order(inputs, spec, None),
         )
-        self._roles = frozenset(role for card in tree for role in card.roles)
-        self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
+        self._eligible: EligibleAgents = EligibleAgents(tree, before._eligible if before is not None else None)
         self.meaning = inputs.made()
         self._spare: Meaning | None = None  # what the first agent with words needs, so that it need not wait for it
         self._patterns: PatternIndex | None = inputs.made_patterns()
@@ -277,7 +276,7 @@ class Cascade:
             recorded_verdict: In a replay, the verdicts of selectors that would ask another service. Those then do not run.
         """
         began, order = perf_counter(), self._order_for(context)
-        roster = self._eligible_agents(context, resting, among)
+        roster = self._eligible.of(context.roles, resting, among)
         names, excluded = roster.names, roster.excluded
         request = SelectionRequest(message, self.tree, head, names, excluded, context, occasion, answer, head.positions)
         request = replace(request, message_id=message_id, noted=noted)
@@ -329,7 +328,7 @@ class Cascade:
         stage = next((each for each in order.stages if isinstance(each.selector, Conversational)), None)
         if stage is None or not answer.actions.next:
             return None
-        began, excluded = perf_counter(), self._eligible_agents(context, frozenset(), None).excluded
+        began, excluded = perf_counter(), self._eligible.of(context.roles).excluded
         eligible = NameSet((answer.author, *targets))
         request = SelectionRequest(message, self.tree, head, eligible, excluded, context, "answer", answer, head.positions)
         verdict = by_name(stage.name, request)
@@ -359,17 +358,6 @@ class Cascade:
     def _pin_snapshot(self) -> AbstractContextManager[Snapshot | None]:
         """Pins one state of the fitted models for all stages; the decision records its fingerprint (E1)."""
         return self.meaning.held() if self.meaning else nullcontext()
-
-    def _eligible_agents(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
-        """Returns the eligible agents, cached: they depend only on the caller's roles, `resting` and `among`."""
-        roles = self._roles.intersection(context.roles)
-        key = (roles, resting, among)
-        found = self._eligible_cache.get(key)
-        if found is None:
-            found = self._eligible_cache[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
-            while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
-                self._eligible_cache.popitem(last=False)
-        return found
 
 
 def _nobody_eligible() -> NobodyEligible:

@@ -1,5 +1,6 @@
 """Eligibility: filters the agents a caller may reach, before any scoring (behaviours C19, C20). Pure."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,9 @@ from turnwise.facts.tree import AgentTree
 
 UNREACHABLE = frozenset({"disabled", "role"})
 """Exclusion rules that nothing overrides, not even a tool result or an open question."""
+
+
+_MOST_KNOWN = 256
 
 
 class NameSet(tuple[str, ...]):
@@ -45,6 +49,37 @@ class Eligible:
         more = [name for name in dict.fromkeys(others) if name not in names and self.rules.get(name, "unknown") not in but]
         known = [name for name in more if name in self.rules]
         return NameSet((*names, *known)) if known else names
+
+
+class EligibleAgents:
+    """The eligible agents of one tree, cached: they depend on the caller's roles and what is left out, not on the message.
+
+    Args:
+        tree: The agents.
+        before: The eligible agents of an earlier tree. They are shared if the same callers may reach the same agents.
+    """
+
+    def __init__(self, tree: AgentTree, before: "EligibleAgents | None" = None) -> None:
+        self._tree = tree
+        self._roles: frozenset[str]
+        self._known: OrderedDict[object, Eligible]
+        if before is not None and tree.same_access(before._tree):
+            self._roles, self._known = before._roles, before._known.copy()
+        else:
+            self._roles, self._known = frozenset(role for card in tree for role in card.roles), OrderedDict()
+
+    def of(
+        self, roles: Collection[str], resting: frozenset[str] = frozenset(), among: tuple[str, ...] | None = None
+    ) -> Eligible:
+        """Returns `eligible` for a caller with these roles."""
+        relevant = self._roles.intersection(roles)
+        key = (relevant, resting, among)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = eligible(self._tree, roles=relevant, resting=resting, among=among)
+            while len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return found
 
 
 class _Above(NamedTuple):

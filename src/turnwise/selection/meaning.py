@@ -5,6 +5,7 @@ import hashlib
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -116,7 +117,8 @@ class Meaning:
     @cached_property
     def languages(self) -> KnownLanguages:
         """The languages that messages are read in."""
-        return KnownLanguages(self.encoder, lambda: (phrase.text for phrase in self.phrases))
+        known = weakref.ref(self)  # without a circle, a meaning that nobody uses any more is freed at once
+        return KnownLanguages(self.encoder, lambda: (each.text for each in meaning.phrases) if (meaning := known()) else ())
 
     @property
     def phrases_fingerprint(self) -> str:
@@ -358,8 +360,9 @@ class Meaning:
 
     def fit_heads(self) -> bool:
         """Fits the heads of these agents and decides with them. Returns False when the fit failed or was stopped."""
-        reader = self._reader
-        return reader is not None and self._fit(reader, self._stoppable(_no_progress, self._fits.closed))
+        if self._reader is None:
+            return False
+        return self._fit(self._reader, self._stoppable(_no_progress, self._fits.closed))
 
     def give_up_heads(self) -> None:
         """Stops waiting for heads: a later tree gets them. Does nothing when there are heads."""
@@ -390,7 +393,7 @@ class Meaning:
                 with background_work():
                     vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
                     matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
-                    del vectors
+                    del vectors, base
         except EncodingStopped:
             self.give_up_heads()
         except Exception as problem:
@@ -402,10 +405,12 @@ class Meaning:
             raise
         else:
             # Before it is published: a caller that waits for these heads may change the agents at once.
-            self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
-            self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
-            if is_own:
-                cache.store_matcher(fingerprint, matcher.arrays())
+            with background_work():
+                self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
+                self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
+                del reader  # and the heads before, which the fitted ones replaced
+                if is_own:
+                    cache.store_matcher(fingerprint, matcher.arrays())
             return True
         finally:
             claim.release()
@@ -472,7 +477,7 @@ def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     from turnwise.matching.spelling import dictionary
 
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0{detector()}\0".encode())
-    digest.update(phrases.digest())
+    digest.update(phrases.digest)
     return digest.hexdigest()[:20]
 
 

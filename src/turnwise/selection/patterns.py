@@ -25,12 +25,12 @@ def pattern_index(tree: AgentTree, before: PatternIndex | None = None) -> Patter
 
     Args:
         tree: The agents.
-        before: An index of earlier agents. Returned itself if its patterns are the same.
+        before: An index of earlier agents. Returned itself if its patterns are the same; else what did not change is shared.
 
     Raises PatternError for the first invalid pattern.
     """
     patterns = [(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active]
-    return before if before is not None and before.holds(patterns) else PatternIndex(patterns)
+    return before if before is not None and before.holds(patterns) else PatternIndex(patterns, before)
 
 
 def pattern_labels(tree: AgentTree) -> dict[tuple[str, str], str]:

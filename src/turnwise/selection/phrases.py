@@ -3,11 +3,12 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.matching.match import Phrase, PhraseKind
+from turnwise.matching.match import GroupedPhrases, Phrase, PhraseKind
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import split_sentences
 
@@ -73,16 +74,19 @@ class TreePhrases:
         examples_only = by_examples_alone(tree, default)
         known = before.by_agent if before is not None else {}
         self.by_agent: dict[str, AgentPhrases] = {
-            card.name: _of_agent(card, card.name in examples_only, known.get(card.name)) for card in tree
+            card.name: each
+            if (each := known.get(card.name)) is not None
+            and each.card is card
+            and each.examples_only == (card.name in examples_only)
+            else _of_agent(card, card.name in examples_only, each)
+            for card in tree
         }
-        self.all = tuple(phrase for each in self.by_agent.values() for phrase in each.phrases)
+        self.all = GroupedPhrases(each.phrases for each in self.by_agent.values())
 
+    @cached_property
     def digest(self) -> bytes:
-        """Returns a hash of all phrases in order."""
-        digest = hashlib.sha256()
-        for each in self.by_agent.values():
-            digest.update(each.digest)
-        return digest.digest()
+        """A hash of all phrases in order."""
+        return hashlib.sha256(b"".join(each.digest for each in self.by_agent.values())).digest()
 
     def changed_from(self, before: "TreePhrases") -> tuple[list[str], list[str]]:
         """Returns the texts of changed agents: those that are gone, and those that are new."""
@@ -93,7 +97,7 @@ class TreePhrases:
 
 def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) -> AgentPhrases:
     """Returns the phrases of one card; those known before if the card is the same."""
-    if known is not None and known.examples_only == examples_only and (known.card is card or known.card == card):
+    if known is not None and known.examples_only == examples_only and known.card == card:
         return known
     phrases = tuple(_deduplicated(_phrases(card, examples_only)))
     digest = hashlib.sha256()
@@ -105,7 +109,8 @@ def _of_agent(card: AgentCard, examples_only: bool, known: AgentPhrases | None) 
 
 def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:
     """Returns the agents of which only examples count: the default agent (None = the root) and non-composite supervisors."""
-    supervisors = (card.name for card in tree if not card.is_composite and tree.children(card.name))
+    parents = {card.parent for card in tree if card.parent is not None}
+    supervisors = (name for name in parents if not tree.card(name).is_composite)
     return frozenset((default if default is not None and default in tree else tree.root, *supervisors))
 
 

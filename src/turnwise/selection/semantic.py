@@ -127,7 +127,8 @@ def has_words(tree: AgentTree, default: str | None = None) -> bool:
 
     For the default agent (None = the root) and supervisors only examples count.
     """
-    quiet = {default or tree.root, *(card.parent for card in tree if card.parent and not tree.card(card.parent).is_composite)}
+    parents = {card.parent for card in tree if card.parent}
+    quiet = {default or tree.root, *(name for name in parents if not tree.card(name).is_composite)}
     return any(
         card.examples
         or card.learned

@@ -1,6 +1,7 @@
 """Definitions joined with agents in code: whose fields win, where agents are, and what is shared between sets."""
 
 import gc
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from turnwise.config.agent_factory import AgentFactory, Registered
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.definitions import Definition, MadeByFactory
-from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeCycle, TreeError
+from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeCycle, TreeError, TurnwiseError
 
 
 def made(name: str, *children: Any, **card: Any) -> FunctionAgent:
@@ -121,3 +122,85 @@ async def test_an_agent_that_another_set_uses_is_not_closed() -> None:
     assert shared.closed == 0
     await new.close()  # type: ignore[attr-defined]
     assert shared.closed == 1
+
+
+class Checking(Closable):
+    """An agent that refuses a tree with an agent of that name, and counts its checks."""
+
+    checks = 0
+
+    def check(self, tree: Any) -> None:
+        Checking.checks += 1
+        if "refused" in tree and tree.card("refused").tags:
+            raise TreeError("It refuses.")
+
+
+def in_code() -> Any:
+    return made("root", made("a", made("b")), made("c"), Sequential("seq", [made("s")]), Checking("checking"))
+
+
+def joined_agents() -> DefinedAgents:
+    return agents(in_code(), plain=lambda: lambda: "x", flow=lambda: Sequential("flow", [made("inner")]))
+
+
+def some_definition(chosen: random.Random, revision: int) -> Definition:
+    """A definition that often fits, of an agent in code or another one."""
+    name = chosen.choice(["root", "a", "b", "c", "s", "seq", "checking", "n1", "n2", "n3", "refused"])
+    fields: dict[str, Any] = {"tags": ("x",)} if chosen.random() < 0.5 else {"examples": (f"example {revision}",)}
+    if chosen.random() < 0.2:
+        fields["enabled"] = False
+    if chosen.random() < 0.2:
+        fields["parent"] = chosen.choice(["root", "a", "c", "n1", "seq", "nobody"])
+    if name.startswith(("n", "r")) and name != "root":
+        fields["made_by"] = MadeByFactory(use=chosen.choice(["plain", "plain", "flow", "absent"]))
+    if chosen.random() < 0.1:
+        return Definition.model_validate_json(f'{{"name": "{name}", "mood": 1}}').replace(version=revision, revision=revision)
+    return Definition(name=name, version=revision, revision=revision, **fields)
+
+
+def outcome(joined: DefinedAgents, definitions: list[Definition]) -> Any:
+    """What applying gives, or the refusal."""
+    try:
+        tree = joined.tree_of(definitions)
+        applied = joined.apply(definitions)
+    except TurnwiseError as error:
+        return type(error), str(error)
+    places = [(name, [child.card.name for child in each.children], each.card) for name, each in applied.agents.items()]
+    assert sorted(tree, key=lambda each: each.name) == sorted(applied.tree, key=lambda each: each.name)
+    return [*applied.tree], applied.tree.version, places, applied.newer
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_changes_give_what_a_fresh_start_gives(seed: int) -> None:
+    """F3, F4: the agents, their order and places, the tree and its version, and each refusal."""
+    chosen, known, joined = random.Random(seed), dict[str, Definition](), joined_agents()
+    for revision in range(1, 60):
+        tried = dict(known)
+        for _ in range(chosen.choice([1, 1, 1, 3])):
+            new = some_definition(chosen, revision)
+            if chosen.random() < 0.2:
+                tried.pop(new.name, None)
+            else:
+                tried[new.name] = new
+        definitions = sorted(tried.values(), key=lambda each: each.name)
+        found = outcome(joined, definitions)
+        assert found == outcome(joined_agents(), definitions)
+        if isinstance(found[0], list):
+            known = tried
+
+
+def test_a_change_places_only_the_changed_agent_and_those_above_it() -> None:
+    """F4: all others, and their cards, are the same objects; agents that check the tree do so again."""
+    defined = [
+        Definition(name=f"n{number}", version=1, revision=1, made_by=MadeByFactory(use="plain"), parent="c")
+        for number in range(5)
+    ]
+    joined = joined_agents()
+    before = joined.apply(defined)
+    checks, defined[2] = Checking.checks, defined[2].replace(version=2, revision=2, examples=("new",))
+    tree = joined.tree_of(defined)
+    assert {each.name for each in tree if before.tree.card(each.name) is not each} == {"n2"}
+    after = joined.apply(defined)
+    assert {name for name in after.agents if after.agents[name] is not before.agents[name]} == {"n2", "c", "root"}
+    assert [child.card.examples for child in after.agents["c"].children] == [(), (), ("new",), (), ()]
+    assert Checking.checks == checks + 1

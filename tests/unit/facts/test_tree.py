@@ -161,3 +161,39 @@ def test_reachable_needs_a_role_of_every_agent_above_that_wants_one() -> None:
         assert not tree.reachable("staff", ("key",))
     with pytest.raises(KeyError):
         tree.reachable("nobody", ())
+
+
+def test_a_tree_with_replaced_cards_is_as_one_made_anew() -> None:
+    """F4: its version too; places and what did not change are shared."""
+    before = family()
+    first = before.version
+    changed = before.card("x").replace(examples=("hello",))
+    tree = before.replaced([changed])
+    anew = AgentTree([changed if each.name == "x" else each for each in before])
+    assert [*tree] == [*anew]
+    assert (tree.root, tree.children("root"), tree.children("b")) == (anew.root, anew.children("root"), anew.children("b"))
+    assert tree.version == anew.version != first
+    assert before.version == first == family().version
+    assert before.card("x").examples == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "same"),
+    [({"description": "new"}, True), ({"roles": ("staff",)}, False), ({"enabled": False}, False), ({"routable": False}, False)],
+)
+def test_a_replaced_card_changes_who_may_reach_it(fields: dict[str, object], same: bool) -> None:
+    """C19"""
+    before = family()
+    assert before.reachable("x", ())
+    tree = before.replaced([card("b", "root", **fields)])
+    anew = family(**fields)
+    assert tree.same_access(before) is same
+    assert not tree.same_access(anew)
+    for name in ("b", "x", "a"):
+        assert (tree.reachable(name, ()), tree.permits(name, ())) == (anew.reachable(name, ()), anew.permits(name, ()))
+
+
+@pytest.mark.parametrize("new", [card("new", "root"), card("x", "root"), card("b"), card("root", "a")])
+def test_a_new_agent_or_place_needs_a_new_tree(new: AgentCard) -> None:
+    with pytest.raises(ValueError, match="is new or moves"):
+        family().replaced([new])

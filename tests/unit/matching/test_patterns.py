@@ -155,3 +155,47 @@ def test_no_pattern_makes_matching_slow() -> None:
     index = PatternIndex([("a", "(a+)+$", 0.5), ("b", "(a|a)*b", 0.5), ("c", "(.*a){12}z", 0.5)])
     assert labels(index, "a" * 9_000 + "!") == []
     assert re.search("(a+)+$", "aaaa!") is None
+
+
+def _made_of(index: PatternIndex) -> int:
+    """Returns how many patterns the index itself has compiled."""
+    return sum(len(entries) for entries, _ in index._filters)
+
+
+def _made(patterns: list[tuple[str, str, float]], before: PatternIndex | None = None) -> PatternIndex | str:
+    """An index, or why it is refused."""
+    try:
+        return PatternIndex(patterns, before)
+    except PatternError as error:
+        return str(error)
+
+
+_REGEX = st.sampled_from(["x", "y+", "z", "xy", "[", r"\bz"])
+_SOME = st.lists(st.tuples(st.sampled_from("abcdefgh"), _REGEX, st.just(0.5)), max_size=8)
+
+
+@given(st.lists(_SOME, max_size=6), st.sampled_from(["", "x", "zz xy", "y z"]))
+def test_an_index_of_changed_patterns_is_as_one_made_anew(steps: list[list[tuple[str, str, float]]], text: str) -> None:
+    """F4: after any number of changes; what is refused is refused for the same reason."""
+    others = [(f"other {number}", "x" * (number + 1), 0.5) for number in range(150)]
+    index = PatternIndex(others)
+    for number, step in enumerate(steps):
+        anew, made = _made([*step, *others[number:]]), _made([*step, *others[number:]], index)
+        if isinstance(made, str) or isinstance(anew, str):
+            assert made == anew
+        else:
+            index = made
+            assert (index.match(text), len(index)) == (anew.match(text), len(anew))
+
+
+def test_only_changed_patterns_are_compiled() -> None:
+    """F4: until most are others."""
+    patterns = [(f"agent {number}", f"word{number}", 0.5) for number in range(300)]
+    index = first = PatternIndex(patterns)
+    for number in range(100):
+        patterns[number] = (f"agent {number}", f"other{number}", 0.5)
+        index = PatternIndex(patterns, index)
+        assert (_made_of(index), index._base) == (number + 1, first)
+    patterns[100] = ("agent 100", "other100", 0.5)
+    assert _made_of(PatternIndex(patterns, index)) == 300
+    assert [hit.label for hit in index.match("word3 other3 word200")] == ["agent 3", "agent 200"]

@@ -3,6 +3,7 @@
 import logging
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PART_BYTES = 1_000_000
+PART_BYTES = 250_000
 """A matcher is written in parts, so that no write holds the database for long."""
+PAUSE_SECONDS = 0.01
+"""The pause after each part: SQLite gives a lock to whoever asks next, so a message's write would otherwise get no turn."""
 KEPT = 4
 """The number of matchers that stay; each may be hundreds of megabytes."""
 CLAIM_SECONDS = 30.0
@@ -40,6 +43,8 @@ _VECTORS = select(_v.text_key, _v.row).where(
 )
 _PARTS = select(_m.part, _m.body).where(_m.fingerprint == bindparam("at_fingerprint")).order_by(_m.part)
 _REMOVE = delete(matchers).where(_m.fingerprint == bindparam("at_fingerprint"))
+_REMOVE_PART = _REMOVE.where(_m.part == bindparam("at_part"))
+_PARTS_OF = select(_m.fingerprint, _m.part).where(_m.fingerprint.in_(bindparam("old", expanding=True))).order_by(_m.part.desc())
 _WHOLE = select(_m.fingerprint).where(_m.part == 0).order_by(_m.id.desc())
 _DAMAGE = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile)
 
@@ -118,7 +123,12 @@ class SqlIndexCache:
                 row = {"fingerprint": fingerprint, "part": part, "id": number, "body": file.read(PART_BYTES)}
                 if self._run(partial(_add_part, row=row)) is None:
                     return
-        self._run(_remove_old)
+                if part:
+                    time.sleep(PAUSE_SECONDS)
+        # Part 0 goes last, so that what a crash leaves is found again. Freeing many pages takes as long as writing them.
+        for old, part in self._run(_old_parts) or ():
+            self._run(partial(_remove_part, fingerprint=old, part=part))
+            time.sleep(PAUSE_SECONDS)
 
     def remove_matcher(self, fingerprint: str) -> None:
         """Removes a matcher."""
@@ -145,7 +155,7 @@ class SqlIndexCache:
         """Returns the job's result; None when the database does not answer."""
         with self._lock:
             if self._connection is None:
-                self._connection = self._executor.separate_connection()
+                self._connection = self._executor.separate_connection(large=True)
             if self._connection is None:
                 return None
             try:
@@ -186,8 +196,11 @@ def _add_part(connection: Connection, row: Mapping[str, Any]) -> bool:
     return True
 
 
-def _remove_old(connection: Connection) -> bool:
+def _old_parts(connection: Connection) -> Sequence[tuple[str, int]]:
+    """Returns the parts of all but the newest matchers, each with its matcher's fingerprint."""
     old = connection.execute(_WHOLE).scalars().all()[KEPT:]
-    for fingerprint in old:
-        connection.execute(_REMOVE, {"at_fingerprint": fingerprint})
-    return bool(old)
+    return [(row.fingerprint, row.part) for row in connection.execute(_PARTS_OF, {"old": old})] if old else []
+
+
+def _remove_part(connection: Connection, fingerprint: str, part: int) -> None:
+    connection.execute(_REMOVE_PART, {"at_fingerprint": fingerprint, "at_part": part})

@@ -52,7 +52,7 @@ class PostgresExecutor:
         self._pool.submit(call)
         return await call.future
 
-    def separate_connection(self) -> "_SeparateConnection":
+    def separate_connection(self, *, large: bool = False) -> "_SeparateConnection":
         return _SeparateConnection(_PostgresDatabase(self._url, SEPARATE_PATIENCE))
 
     async def close(self) -> None:

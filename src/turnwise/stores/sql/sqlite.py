@@ -22,6 +22,8 @@ from turnwise.stores.sql.worker_pool import PATIENCE, Call, Deadlines, Job, Work
 T = TypeVar("T")
 
 BEGIN = "BEGIN IMMEDIATE"
+LARGE_CHECKPOINT_PAGES = 500
+"""Half of what the writer lets the log grow to before it makes a checkpoint."""
 GROUP_SIZE = 256
 """Most calls in one transaction."""
 BUSY_TIMEOUT_SECONDS = 0.5
@@ -58,8 +60,8 @@ class SqliteExecutor:
         (self._writer if through_writer else self._reader).submit(call)
         return await call.future
 
-    def separate_connection(self) -> "_SeparateConnection | None":
-        return None if self._in_memory else _SeparateConnection(self._separate)
+    def separate_connection(self, *, large: bool = False) -> "_SeparateConnection | None":
+        return None if self._in_memory else _SeparateConnection(self._separate, LARGE_CHECKPOINT_PAGES if large else 0)
 
     async def close(self) -> None:
         await self._reader.close()
@@ -266,19 +268,24 @@ class _Writer:
 
 
 class _SeparateConnection:
-    """Writes small, replaceable rows without waiting for the disk."""
+    """Writes replaceable rows; small ones without waiting for the disk.
 
-    def __init__(self, database: _SqliteDatabase) -> None:
-        self._database = database
+    Args:
+        database: The database.
+        checkpoint_pages: It moves the write-ahead log into the file when the log has this many pages; 0 = never.
+    """
+
+    def __init__(self, database: _SqliteDatabase, checkpoint_pages: int) -> None:
+        self._database, self._checkpoint_pages = database, checkpoint_pages
         self._connection: Connection | None = None
 
     def run(self, job: Job[T]) -> T:
-        """Runs a job in a transaction on this connection. Its commits do not wait for the disk."""
+        """Runs a job in a transaction on this connection. Its commits do not wait for the disk, but for checkpoints."""
         if self._connection is None:
             self._connection = self._database.connect()
-            # Commits do not wait for the disk. Checkpoints would, so the writer makes them.
+            # Checkpoints of small rows are the writer's. Those of large ones would hold up its next commit.
             self._connection.exec_driver_sql("PRAGMA synchronous = NORMAL")
-            self._connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
+            self._connection.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {self._checkpoint_pages}")
         driver = _driver(self._connection)
         try:
             driver.execute(BEGIN)

@@ -34,8 +34,12 @@ class Executor(Protocol):
     async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
     async def close(self) -> None: ...
 
-    def separate_connection(self) -> "SeparateConnection | None":
-        """Returns a connection that is independent of the calls of this executor; None if the database allows only one."""
+    def separate_connection(self, *, large: bool = False) -> "SeparateConnection | None":
+        """Returns a connection that is independent of the calls of this executor; None if the database allows only one.
+
+        Args:
+            large: It writes much, and waits for the disk itself where the calls of this executor would otherwise have to.
+        """
         ...
 
 
