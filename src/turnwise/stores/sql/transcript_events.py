@@ -31,25 +31,29 @@ def transcript_events(rows: Sequence[EventRow]) -> list[Event]:
         bodies = from_json(f"[{','.join([row.body for row in rows])}]")
     except ValueError:
         return [row.event() for row in rows]
-    return [_event(row, body) for row, body in zip(rows, bodies, strict=True)]
+    drafts, others = list[dict[str, Any]](), list[Event | None]()
+    for row, body in zip(rows, bodies, strict=True):
+        try:
+            drafts.append(_draft(row, body))
+            others.append(None)
+        except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):  # a body of another shape
+            others.append(row.event())
+    usual = iter(_made(drafts))
+    return [next(usual) if other is None else other for other in others]
 
 
-def _event(row: EventRow, body: Any) -> Event:
-    try:
-        return _light_event(row, body)
-    except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):  # a body of another shape
-        return row.event()
+def _draft(row: EventRow, body: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of an event. Raises _UnusualError for fields that it does not know.
 
-
-def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
-    """Builds an event from its row without validation. Raises _UnusualError for fields that it does not know."""
-    content, actions = body.pop("content", None), body.pop("actions", None)
+    A content with one text is still a dictionary.
+    """
+    actions = body.pop("actions", None)
     values = {
         "id": row.event_id,
         "author": row.author,
         "invocation_id": row.invocation_id,
         "created_at": datetime.fromisoformat(body.pop("created_at")),
-        "content": None if content is None else _content(content),
+        "content": _content(body.pop("content")) if "content" in body else None,
         "actions": NO_ACTIONS if actions is None else _actions(actions),
         "error": None,
         "branch": _branch(body.pop("branch")) if "branch" in body else NO_BRANCH,
@@ -64,7 +68,20 @@ def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
         values["scope"] = _scope(body.pop("scope"))
     if body:
         raise _UnusualError
-    return Event.of_valid(values, _EVENT)
+    return values
+
+
+def _made(drafts: list[dict[str, Any]]) -> list[Event]:
+    """Returns the events of these values. All facts of a class are made at once: a long log has thousands."""
+    contents = [content for draft in drafts if type(content := draft["content"]) is dict]
+    texts = TextPart.many_of_valid([content["parts"] for content in contents], _TEXT)
+    for content, text in zip(contents, texts, strict=True):
+        content["parts"] = (text,)
+    made = iter(Content.many_of_valid(contents, _CONTENT))
+    for draft in drafts:
+        if type(draft["content"]) is dict:
+            draft["content"] = next(made)
+    return Event.many_of_valid(drafts, _EVENT)
 
 
 def _scope(labels: list[Any]) -> tuple[str, ...]:
@@ -79,11 +96,18 @@ _branch = lru_cache(1_000)(Branch)
 # --- the content
 
 
-def _content(data: dict[str, Any]) -> Content:
-    role = data["role"]
-    if len(data) != 2 or role not in _ROLES:
+def _content(data: dict[str, Any] | None) -> Content | dict[str, Any] | None:
+    """Returns the content; of a single text, which is the usual case, its values, with those of the text as `parts`."""
+    if data is None:
+        return None
+    parts = data["parts"]
+    if len(data) != 2 or data["role"] not in _ROLES:
         raise _UnusualError
-    return Content.of_valid({"role": role, "parts": tuple([_part(part) for part in data["parts"]])}, _CONTENT)
+    if len(parts) == 1 and len(part := parts[0]) == 2 and part["kind"] == "text" and type(part["text"]) is str:
+        part["seal"] = None
+        data["parts"] = part
+        return data
+    return Content.of_valid({"role": data["role"], "parts": tuple([_part(part) for part in parts])}, _CONTENT)
 
 
 def _part(data: dict[str, Any]) -> Part:
