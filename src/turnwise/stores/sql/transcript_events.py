@@ -3,6 +3,7 @@
 It reads texts, tool calls and results itself. Every other event is validated, as when the log is read as a whole.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -19,6 +20,18 @@ from turnwise.stores.sql.rows import EventRow
 NOT_SHOWN = frozenset({"steps", "usage", "state_delta", "artifact_versions", "state_before", "positions", "finished"})
 """The actions that no transcript shows. They are left out."""
 _ROLES = ("user", "agent")
+_REST_CHARACTERS = 300
+"""A longer rest of a body is not kept for the next event with the same one."""
+# An event that says one text, as `event_text` writes it: the time, the role, the text and the rest. Of the rest, the steps and
+# the usage of a model's answer are left out: they differ from answer to answer, and no transcript shows them.
+_STEP = r'\{"key":"[^"\\]*","says":true,"state_delta":\{\},"artifact_versions":\{\}\}'
+_USAGE = r'"usage":\{(?:[^{}"]|"[^"\\]*")*+\}'
+_SAYS = re.compile(
+    r'\{"created_at":"([^"\\]*)","content":\{"role":"(user|agent)",'
+    r'"parts":\[\{"kind":"text","text":"((?:[^"\\]++|\\.)*+)"\}\]\}'
+    rf'(,"actions":\{{(?:"steps":\[{_STEP}\],?)?(?:{_USAGE},?)?)?(.*)',
+    re.DOTALL,
+)
 
 
 class _UnusualError(Exception):
@@ -27,33 +40,96 @@ class _UnusualError(Exception):
 
 def transcript_events(rows: Sequence[EventRow]) -> list[Event]:
     """Returns the events of these rows, without actions that no transcript shows."""
+    drafts = [_draft(row) for row in rows]
+    usual = iter(_made([draft for draft in drafts if draft is not None]))
+    others = iter(_others([row for row, draft in zip(rows, drafts, strict=True) if draft is None]))
+    return [next(others if draft is None else usual) for draft in drafts]
+
+
+def _draft(row: EventRow) -> dict[str, Any] | None:
+    """Returns the values of an event that says one text; None for any other event. Its content and text are still values."""
+    match = _SAYS.fullmatch(row.body)
+    if match is None:
+        return None
+    created_at, role, text, has_actions, rest = match.groups()
+    if len(rest) > _REST_CHARACTERS:
+        return None
+    try:
+        if "\\" in text:
+            text = from_json(f'"{text}"')
+        actions, branch, scope = _rest(rest, has_actions=has_actions is not None)
+        time = datetime.fromisoformat(created_at)
+    except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return {
+        "id": row.event_id,
+        "author": row.author,
+        "invocation_id": row.invocation_id,
+        "created_at": time,
+        "content": {"role": role, "parts": {"kind": "text", "text": text, "seal": None}},
+        "actions": actions,
+        "error": None,
+        "branch": branch,
+        "within": "",
+        "scope": scope,
+        "attempt": 1,
+        "partial": False,
+        "offset": None,
+        "sequence": row.sequence,
+    }
+
+
+def _made(drafts: list[dict[str, Any]]) -> list[Event]:
+    """Returns the events of these values. All facts of a class are made at once: a long log has thousands."""
+    contents = [draft["content"] for draft in drafts]
+    texts = TextPart.many_of_valid([content["parts"] for content in contents], _TEXT)
+    for content, text in zip(contents, texts, strict=True):
+        content["parts"] = (text,)
+    for draft, content in zip(drafts, Content.many_of_valid(contents, _CONTENT), strict=True):
+        draft["content"] = content
+    return Event.many_of_valid(drafts, _EVENT)
+
+
+@lru_cache(1_000)
+def _rest(text: str, *, has_actions: bool) -> tuple[Actions, Branch, tuple[str, ...]]:
+    """Returns what follows the content in a body: the actions, the branch and the scope. Raises _UnusualError for others.
+
+    Many events have the same rest.
+    """
+    fields = from_json(f'{{"actions":{{{text}' if has_actions else f"{{{text.removeprefix(',')}")
+    actions = _actions(fields.pop("actions")) if has_actions else NO_ACTIONS
+    branch = _branch(fields.pop("branch")) if "branch" in fields else NO_BRANCH
+    scope = _scope(fields.pop("scope")) if "scope" in fields else ()
+    if fields:
+        raise _UnusualError
+    return actions, branch, scope
+
+
+def _others(rows: Sequence[EventRow]) -> list[Event]:
+    """Returns the events of these rows, whatever they hold."""
     try:
         bodies = from_json(f"[{','.join([row.body for row in rows])}]")
     except ValueError:
         return [row.event() for row in rows]
-    drafts, others = list[dict[str, Any]](), list[Event | None]()
-    for row, body in zip(rows, bodies, strict=True):
-        try:
-            drafts.append(_draft(row, body))
-            others.append(None)
-        except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):  # a body of another shape
-            others.append(row.event())
-    usual = iter(_made(drafts))
-    return [next(usual) if other is None else other for other in others]
+    return [_event(row, body) for row, body in zip(rows, bodies, strict=True)]
 
 
-def _draft(row: EventRow, body: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values of an event. Raises _UnusualError for fields that it does not know.
+def _event(row: EventRow, body: Any) -> Event:
+    try:
+        return _light_event(row, body)
+    except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):  # a body of another shape
+        return row.event()
 
-    A content with one text is still a dictionary.
-    """
-    actions = body.pop("actions", None)
+
+def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
+    """Builds an event from its row without validation. Raises _UnusualError for fields that it does not know."""
+    content, actions = body.pop("content", None), body.pop("actions", None)
     values = {
         "id": row.event_id,
         "author": row.author,
         "invocation_id": row.invocation_id,
         "created_at": datetime.fromisoformat(body.pop("created_at")),
-        "content": _content(body.pop("content")) if "content" in body else None,
+        "content": None if content is None else _content(content),
         "actions": NO_ACTIONS if actions is None else _actions(actions),
         "error": None,
         "branch": _branch(body.pop("branch")) if "branch" in body else NO_BRANCH,
@@ -68,20 +144,7 @@ def _draft(row: EventRow, body: dict[str, Any]) -> dict[str, Any]:
         values["scope"] = _scope(body.pop("scope"))
     if body:
         raise _UnusualError
-    return values
-
-
-def _made(drafts: list[dict[str, Any]]) -> list[Event]:
-    """Returns the events of these values. All facts of a class are made at once: a long log has thousands."""
-    contents = [content for draft in drafts if type(content := draft["content"]) is dict]
-    texts = TextPart.many_of_valid([content["parts"] for content in contents], _TEXT)
-    for content, text in zip(contents, texts, strict=True):
-        content["parts"] = (text,)
-    made = iter(Content.many_of_valid(contents, _CONTENT))
-    for draft in drafts:
-        if type(draft["content"]) is dict:
-            draft["content"] = next(made)
-    return Event.many_of_valid(drafts, _EVENT)
+    return Event.of_valid(values, _EVENT)
 
 
 def _scope(labels: list[Any]) -> tuple[str, ...]:
@@ -96,18 +159,11 @@ _branch = lru_cache(1_000)(Branch)
 # --- the content
 
 
-def _content(data: dict[str, Any] | None) -> Content | dict[str, Any] | None:
-    """Returns the content; of a single text, which is the usual case, its values, with those of the text as `parts`."""
-    if data is None:
-        return None
-    parts = data["parts"]
-    if len(data) != 2 or data["role"] not in _ROLES:
+def _content(data: dict[str, Any]) -> Content:
+    role = data["role"]
+    if len(data) != 2 or role not in _ROLES:
         raise _UnusualError
-    if len(parts) == 1 and len(part := parts[0]) == 2 and part["kind"] == "text" and type(part["text"]) is str:
-        part["seal"] = None
-        data["parts"] = part
-        return data
-    return Content.of_valid({"role": data["role"], "parts": tuple([_part(part) for part in parts])}, _CONTENT)
+    return Content.of_valid({"role": role, "parts": tuple([_part(part) for part in data["parts"]])}, _CONTENT)
 
 
 def _part(data: dict[str, Any]) -> Part:
