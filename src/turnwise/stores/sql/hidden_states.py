@@ -91,8 +91,8 @@ def _of_rewind(owner: int, session: int, app: str, user: str) -> Removal:
     return Removal(owner, session, app, user, keeps_labels=True)
 
 
-def clear_some(connection: Connection, rewound: Removal, position: Position, most: int | None = None) -> Position | None:
-    """Clears the next states that rewinds hide, at most `most` and never more than `STEP_DECISIONS`.
+def clear_some(connection: Connection, rewound: Removal, position: Position) -> Position | None:
+    """Clears the next states that rewinds hide.
 
     Returns:
         Where the next step goes on; None at the end, or when the session was deleted meanwhile.
@@ -105,7 +105,7 @@ def clear_some(connection: Connection, rewound: Removal, position: Position, mos
     after = position.after if position.spans == row.spans else 0
     own = [(span.first, span.last) for span in spans_of(row.spans, rewound.session) if span.log == rewound.session]
     hidden = [(max(first, after + 1), last) for first, last in gaps(own) if last > after]
-    room = STEP_DECISIONS if most is None else min(most, STEP_DECISIONS)
+    room = STEP_DECISIONS
     for first, last in hidden[:STEP_RANGES]:
         values = at | {"first": first, "last": last, "at_most": room}
         numbers = connection.execute(_FIRST, values).scalars().all()

@@ -1,7 +1,6 @@
 """The upkeep of a store: it counts what users have, and finishes deletions and rewinds."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,6 @@ from turnwise.stores.sql.tombstones import Removal
 from turnwise.stores.sql.worker_pool import Executor
 
 T = TypeVar("T")
-
-STEP_SECONDS = 0.025
-"""The time that the statements of one step may take. Its commit comes on top, and others wait for both."""
-FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 100, 10, 2_000
-"""The rows of the first step, and the bounds of later ones."""
 
 
 class SqlMaintenance:
@@ -58,47 +52,21 @@ class SqlMaintenance:
     async def remove(self, removal: Removal | None) -> None:
         """Deletes the rows of a removal, in short transactions."""
         if removal is not None:
-            await self._repeat(lambda _, most, connection: removals.remove_some(connection, removal, most) or None, True)
+            await self._repeat(lambda _, connection: removals.remove_some(connection, removal) or None, True)
 
     async def _clear(self, rewound: Removal) -> None:
         """Clears the states that rewinds of the session hide, in short transactions."""
-        await self._repeat(
-            lambda state, most, connection: hidden_states.clear_some(connection, rewound, state, most), Position()
-        )
+        await self._repeat(lambda state, connection: hidden_states.clear_some(connection, rewound, state), Position())
 
-    async def _repeat(self, step: Callable[[T, int, Connection], T | None], state: T) -> None:
+    async def _repeat(self, step: Callable[[T, Connection], T | None], state: T) -> None:
         """Runs the step on the result of the last one until that is None. After each one it pauses for as long as it took.
 
         SQLite has one writer: without pauses, other processes would hardly get their turn.
         """
         clock = asyncio.get_running_loop().time
-        pace, reached = StepPace(), state
-        while True:
+        reached: T | None = state
+        while reached is not None:
             began = clock()
-            next_ = await self._executor.write(partial(pace.measured, partial(step, reached)))
-            if next_ is None:
-                return
-            reached = next_
-            await asyncio.sleep(clock() - began)
-
-
-class StepPace:
-    """The number of rows of the next step of a long work, so that a step takes about `STEP_SECONDS` of the writer.
-
-    What a row costs depends on its indexes, on the machine and on what else it does, so it is measured.
-    """
-
-    def __init__(self) -> None:
-        self.rows = FIRST_ROWS
-
-    def measured(self, step: Callable[[int, Connection], T], connection: Connection) -> T:
-        """Runs the step with the present number of rows, and adapts the number to its time."""
-        began = time.perf_counter()
-        result = step(self.rows, connection)
-        self.adapt(time.perf_counter() - began)
-        return result
-
-    def adapt(self, seconds: float) -> None:
-        """Sets the number of rows by what the last step took. It grows by half at most, and shrinks at once."""
-        factor = min(1.5, STEP_SECONDS / max(seconds, 1e-6))
-        self.rows = min(MOST_ROWS, max(LEAST_ROWS, round(self.rows * factor)))
+            reached = await self._executor.write(partial(step, reached))
+            if reached is not None:
+                await asyncio.sleep(clock() - began)

@@ -127,39 +127,33 @@ def pending(connection: Connection) -> Sequence[Removal]:
     return [Removal(*row) for row in connection.execute(_PENDING)]
 
 
-def remove_some(connection: Connection, removal: Removal, most: int | None = None) -> bool:
-    """Deletes some rows. Returns whether there may be more.
+def remove_some(connection: Connection, removal: Removal) -> bool:
+    """Deletes up to `STEP_ROWS` rows. Returns whether there may be more.
 
     It locks the removal. A process that stops to read this log therefore stores the removal again, after this step.
-
-    Args:
-        connection: The transaction.
-        removal: The removal.
-        most: The most rows of the session to delete; never more than `STEP_ROWS`.
     """
-    most = STEP_ROWS if most is None else min(most, STEP_ROWS)
     if removal.session == ALL_SESSIONS:
-        return _erase_some(connection, removal, most)
+        return _erase_some(connection, removal)
     at = _at(removal)
     if connection.execute(_LOCK, at).first() is None:
         return False  # another process finished it
     for table in _OF_SESSION:
-        if _delete_some(connection, table, removal, most):
+        if _delete_some(connection, table, removal):
             return True
     _release_logs(connection, removal)
-    if _delete_log(connection, removal, most):
+    if _delete_log(connection, removal):
         return True
     connection.execute(_DONE, at)
     return False
 
 
-def _erase_some(connection: Connection, erasure: Removal, most: int) -> bool:
+def _erase_some(connection: Connection, erasure: Removal) -> bool:
     """Deletes rows of the user's deleted sessions, then those that name the user elsewhere."""
     if memory_forgetting.forget_some(connection, erasure.owner):
         return True
     row = connection.execute(_PENDING_OF_USER, _of_user(erasure)).first()
     if row is not None:
-        remove_some(connection, Removal(*row), most)
+        remove_some(connection, Removal(*row))
         return True
     if learned_examples.retire_some(connection, erasure.app, erasure.user):
         return True
@@ -181,7 +175,7 @@ def _release_logs(connection: Connection, removal: Removal) -> None:
             store_removals(connection, [removal._replace(session=log)])
 
 
-def _delete_log(connection: Connection, removal: Removal, most: int) -> bool:
+def _delete_log(connection: Connection, removal: Removal) -> bool:
     """Deletes some events, decisions and snapshots of the log that no fork reads. Returns whether there may be more."""
     of_labels = () if removal.keeps_labels else ((labels, "session"), (label_changes, "session"))
     of_log = ((snapshots, "log"), (label_claims, "session"), *of_labels, (decisions, "session"), (events, "log"))
@@ -190,7 +184,7 @@ def _delete_log(connection: Connection, removal: Removal, most: int) -> bool:
         return True
     for first, last in unread:
         for table, column in of_log:
-            if _delete_range(connection, table, column, removal, (first, last), most):
+            if _delete_range(connection, table, column, removal, first, last):
                 return True
     return False
 
@@ -207,29 +201,27 @@ def _unread(connection: Connection, removal: Removal) -> list[tuple[int, int]]:
     return gaps(read)
 
 
-def _delete_some(connection: Connection, table: Table, removal: Removal, most: int) -> bool:
-    """Deletes up to `most` rows of the session. Returns whether there may be more."""
+def _delete_some(connection: Connection, table: Table, removal: Removal) -> bool:
+    """Deletes up to `STEP_ROWS` rows of the session. Returns whether there may be more."""
     key = [each for each in table.primary_key if each.name != "owner"]
     is_here = and_(table.c.owner == removal.owner, table.c.session == removal.session)
-    rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(most)).all()
+    rows = connection.execute(select(*key).where(is_here).order_by(*key).limit(STEP_ROWS)).all()
     if rows:
         is_row = and_(table.c.owner == removal.owner, *(each == bindparam(f"at_{each.name}") for each in key))
         values: list[dict[str, Any]] = [{f"at_{name}": value for name, value in row._mapping.items()} for row in rows]
         connection.execute(delete(table).where(is_row), values)
-    return len(rows) == most
+    return len(rows) == STEP_ROWS
 
 
-def _delete_range(
-    connection: Connection, table: Table, column: str, removal: Removal, range_: tuple[int, int], most: int
-) -> bool:
-    """Deletes the first `most` rows of a range of the log. Returns whether there may be more."""
-    number, (first, last) = table.c.sequence, range_
+def _delete_range(connection: Connection, table: Table, column: str, removal: Removal, first: int, last: int) -> bool:
+    """Deletes the first `STEP_ROWS` rows of a range of the log. Returns whether there may be more."""
+    number = table.c.sequence
     in_range = and_(table.c.owner == removal.owner, table.c[column] == removal.session, number >= first, number <= last)
-    found = select(number).where(in_range).order_by(number).limit(most)
+    found = select(number).where(in_range).order_by(number).limit(STEP_ROWS)
     numbers = connection.execute(found).scalars().all()
     if numbers:
         connection.execute(delete(table).where(in_range, number <= numbers[-1]))
-    return len(numbers) == most
+    return len(numbers) == STEP_ROWS
 
 
 def _at(removal: Removal) -> dict[str, Any]:
