@@ -8,6 +8,7 @@ from functools import cached_property
 
 from turnwise.facts.content import Content
 from turnwise.facts.events import Event
+from turnwise.facts.fact import values_of
 from turnwise.ports.context import AgentContext, History
 from turnwise.transcript.compile import NO_NOTE, CompiledLog, Transcript, compiled_log
 from turnwise.transcript.groups import Note
@@ -194,7 +195,8 @@ def _tokens(page: Sequence[Event]) -> int:
 
     A budget that this does not fill is certainly not full.
     """
-    return sum([tokens_of_part(part) for event in page if event.content is not None for part in event.content.parts])
+    contents = [content for event in page if (content := values_of(event)["content"]) is not None]
+    return sum([tokens_of_part(part) for content in contents for part in values_of(content)["parts"]])
 
 
 def _in_order(pages: Sequence[Sequence[Event]]) -> list[Event]:

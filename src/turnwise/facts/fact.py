@@ -1,18 +1,31 @@
 """The base class of all recorded values: frozen, strict when created, tolerant when read."""
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
+values_of: Callable[[BaseModel], dict[str, Any]] = BaseModel.__dict__["__dict__"].__get__
+"""Returns the values of a model's fields by name. They must not be changed.
+
+For loops over thousands of facts: to read an attribute of a pydantic model takes three times as long.
+"""
+
 # Direct setters of the places where pydantic keeps a model's data. A frozen model refuses `setattr`.
 _set_values = BaseModel.__dict__["__dict__"].__set__
 _set_given = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
 _set_private = BaseModel.__dict__["__pydantic_private__"].__set__
+
+
+def _apply(setter: Callable[[Any, Any], None], models: Iterable[BaseModel], values: Iterable[Any]) -> None:
+    """Calls the setter with each model and its value, without a step of Python between the calls."""
+    deque(map(setter, models, values), maxlen=0)
 
 
 def optional(default: Any) -> Any:
@@ -85,6 +98,16 @@ class Fact(BaseModel):
         _set_extra(fact, {})
         _set_private(fact, None)
         return fact
+
+    @classmethod
+    def many_of_valid(cls, values: Sequence[dict[str, Any]], given: set[str]) -> list[Self]:
+        """As `of_valid`, for many facts with the same given fields: half as expensive for each."""
+        facts = list(map(object.__new__, repeat(cls, len(values))))
+        _apply(_set_values, facts, values)
+        _apply(_set_given, facts, repeat(given))
+        _apply(_set_extra, facts, [{} for _ in values])
+        _apply(_set_private, facts, repeat(None))
+        return facts
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with the given fields replaced. The other values are shared.

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from turnwise.facts.content import Content, Part, Role, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event, Summary
+from turnwise.facts.fact import values_of
 from turnwise.transcript.earlier import EarlierLog, Places
 from turnwise.transcript.fences import MARK
 from turnwise.transcript.groups import NOTE_REVOKED, Group, Note, states_situation
@@ -27,6 +28,8 @@ class Assembler:
     def __init__(self) -> None:
         self.tokens, self.has_marks = 0, False
         self._done: list[Content] = []
+        self._closed: list[dict[str, Any]] = []
+        """The values of the messages after those, which are all made at once."""
         self._role: Role | None = None
         self._parts: list[Part] = []
         self._ids: set[str] = set()
@@ -34,25 +37,29 @@ class Assembler:
     def copy(self) -> "Assembler":
         other = Assembler()
         other.tokens, other.has_marks = self.tokens, self.has_marks
+        self._finish()
         other._done, other._role, other._parts = self._done.copy(), self._role, self._parts.copy()
         other._ids = self._ids.copy()
         return other
 
     def add(self, group: Group) -> None:
         """Adds the next group."""
-        if group.told:
-            self._put("user", group.told)
-        if group.said and self._role is None:
+        said: Sequence[Part]
+        heard: Sequence[Part]
+        said, heard, tokens, _, told = group
+        self.tokens += tokens
+        if told:
+            self._put("user", told)
+        if said and self._role is None:
             self._note(NOT_SHOWN)
-        elif self._role == "agent" and is_thought(group):
+        elif said and self._role == "agent" and is_thought(group):
             self._note(YOUR_TURN)  # some providers require thinking to come first in a message
-        said: Sequence[Part] = group.said
-        heard: Sequence[Part] = group.heard
         if len(said) > 1 or (said and not isinstance(said[0], TextPart)):  # a single text is the usual case
             said, heard = _with_own_ids(group, self._ids)
-        self._put("agent", said)
-        self._put("user", heard)
-        self.tokens += group.tokens
+        if said:
+            self._put("agent", said)
+        if heard:
+            self._put("user", heard)
 
     def messages(self, note: Part | None = None) -> tuple[Content, ...]:
         """Returns the messages, with that note at the end. Nothing can be added afterwards."""
@@ -61,6 +68,7 @@ class Assembler:
         if self._role != "user":
             self._note(YOUR_TURN)
         self._close()
+        self._finish()
         return tuple(self._done)
 
     def _note(self, part: Part) -> None:
@@ -68,22 +76,24 @@ class Assembler:
         self._put("user", (part,))
 
     def _put(self, role: Role, parts: Sequence[Part]) -> None:
-        """Adds parts to the open message of that role, or begins a new one."""
-        if not parts:
-            return
+        """Adds parts to the open message of that role, or begins a new one. There is at least one part."""
         if self._role != role:
             self._close()
             self._role = role
-        self._parts.extend(parts)
+        self._parts += parts
         if role == "user" and not self.has_marks:
-            for part in parts:
-                self.has_marks = self.has_marks or (isinstance(part, TextPart) and MARK in part.text)
+            self.has_marks = any([type(part) is TextPart and MARK in values_of(part)["text"] for part in parts])  # noqa: C419
 
     def _close(self) -> None:
+        """Ends the open message."""
         if self._role is not None:
-            # Without validation: the parts were validated when they were read, and there may be thousands.
-            self._done.append(Content.of_valid({"role": self._role, "parts": tuple(self._parts)}, _GIVEN))
+            self._closed.append({"role": self._role, "parts": tuple(self._parts)})
         self._role, self._parts = None, []
+
+    def _finish(self) -> None:
+        """Makes the messages. Without validation: the parts were validated when they were read, and there may be thousands."""
+        self._done += Content.many_of_valid(self._closed, _GIVEN)
+        self._closed = []
 
 
 def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:

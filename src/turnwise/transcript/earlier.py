@@ -3,15 +3,17 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart
 from turnwise.facts.events import USER, Event, Summary
-from turnwise.transcript.groups import Group, group_at
+from turnwise.facts.fact import values_of
+from turnwise.transcript.groups import NOTHING, Group, group_at, plain_groups
 from turnwise.transcript.view import View, as_text
-from turnwise.transcript.visible import begins_invocation, not_rewound, visible_log
+from turnwise.transcript.visible import VisibleLog, begins_invocation, not_rewound, visible_log
 
 KEPT = 0.75
 """The share of the room that a transcript uses after a cut. The rest lets it grow, so that most turns need no new cut."""
@@ -74,42 +76,70 @@ class EarlierLog:
 
     def extend(self, events: Sequence[Event]) -> bool:
         """Adds events, oldest first. Returns False, and adds nothing, if they would change a compiled group."""
-        last = self._last_sequence
-        if not self._invocations.isdisjoint([event.invocation_id for event in events]):
+        values = list(map(values_of, events))
+        last, invocations = self._last_sequence, [each["invocation_id"] for each in values]
+        if not self._invocations.isdisjoint(invocations):
             return False
-        rewinds = [event.actions.rewind for event in events if event.actions.rewind is not None]
+        actions = {id(each["actions"]): each["actions"] for each in values}.values()  # many events share their actions
+        rewinds = [each.rewind for each in actions if each.rewind is not None]
         if any(rewind.from_sequence <= last for rewind in rewinds):
             return False
-        kept = not_rewound(events)
-        reading = visible_log(kept, self._view)
+        kept = events
+        if rewinds or any([each["partial"] for each in values]):  # noqa: C419 - a list is faster here
+            kept = not_rewound(events)
+            values = list(map(values_of, kept))
+            invocations = [each["invocation_id"] for each in values]
         if kept:
-            self._all_sequences += [event.sequence or 0 for event in kept]
-            self._all_invocations += [event.invocation_id for event in kept]
-            self._invocations.update(event.invocation_id for event in kept)
+            self._all_sequences += [each["sequence"] or 0 for each in values]
+            self._all_invocations += invocations
+            self._invocations.update(invocations)
             self.last = kept[-1]
             self.bytes += 200 * len(kept)
+            self._add(kept, self._groups_of(kept, invocations))
+        return True
+
+    def _groups_of(self, events: Sequence[Event], invocations: Sequence[str]) -> Sequence[Group]:
+        """Returns the group of each event. Of invocations with plain texts alone, nothing else has to be looked at."""
+        plain = plain_groups(events, self._view)
+        groups = [NOTHING if group is None else group for group in plain]
+        others = {invocation for invocation, group in zip(invocations, plain, strict=True) if group is None}
+        if not others:
+            return groups
+        places = [place for place, invocation in enumerate(invocations) if invocation in others]
+        reading = visible_log([events[place] for place in places], self._view)
+        place_of = {id(events[place]): place for place in places}
+        for place in places:
+            groups[place] = NOTHING
+        for index in reading.order:
+            place = place_of[id(reading.events[index])]
+            groups[place] = plain[place] or group_at(index, reading, self._view)
+        self._note_dependencies(reading)
+        return groups
+
+    def _note_dependencies(self, reading: VisibleLog) -> None:
+        """Notes the newest summary, and the newest event that depends on one before all of these."""
         if reading.summarized is not None:
             made = reading.events[reading.summarized]
             assert made.actions.summary is not None
             self.summary = MadeSummary(made.sequence or 0, made.actions.summary)
         if reading.dangling is not None:
             self.dangling = reading.events[reading.dangling].sequence or 0
-        for place in reading.order:
-            self._add(reading.events[place], group_at(place, reading, self._view))
-        return True
 
-    def _add(self, event: Event, group: Group) -> None:
-        """Adds an event's group with its counts. Empty groups are left out."""
-        if group.is_empty:
-            return
-        self.groups.append(group)
-        self._sequences.append(event.sequence or 0)
-        self._tokens.append(self._tokens[-1] + group.tokens)
-        self._events.append(self._events[-1] + group.events)
-        self.bytes += bytes_of(group)
-        self._notes += [(event.sequence or 0, part) for part in group.told]
-        if event.author == USER and begins_invocation(event):
-            self._starts.append(event.sequence or 0)
+    def _add(self, events: Sequence[Event], groups: Sequence[Group]) -> None:
+        """Adds the events' groups with their counts. Empty groups are left out."""
+        if not all([group.said or group.heard for group in groups]):  # noqa: C419 - a list is faster here
+            shown = [place for place, group in enumerate(groups) if not group.is_empty]
+            events, groups = [events[place] for place in shown], [groups[place] for place in shown]
+        sequences = [values_of(event)["sequence"] or 0 for event in events]
+        self.groups += groups
+        self._sequences += sequences
+        self._tokens += accumulate([group.tokens for group in groups], initial=self._tokens.pop())
+        self._events += accumulate([group.events for group in groups], initial=self._events.pop())
+        self.bytes += sum([bytes_of(group) for group in groups])
+        users = [event for event in events if values_of(event)["author"] == USER]
+        self._starts += [event.sequence or 0 for event in users if begins_invocation(event)]
+        told = [(sequence, group.told) for sequence, group in zip(sequences, groups, strict=True) if group.told]
+        self._notes += [(sequence, part) for sequence, parts in told for part in parts]
 
     @property
     def _last_sequence(self) -> int:
@@ -215,7 +245,7 @@ def _roundest(sequences: Sequence[int], following: Sequence[int]) -> int:
 def bytes_of(group: Group) -> int:
     """Returns an estimate of the memory of a group."""
     size = _GROUP_BYTES
-    for part in (*group.told, *group.said, *group.heard):
+    for part in (*group.told, *group.said, *group.heard) if group.told or group.said else group.heard:
         if isinstance(part, TextPart):
             size += len(part.text) * (1 if part.text.isascii() else 4)
         elif isinstance(part, BlobPart):

@@ -20,7 +20,6 @@ What other agents and tools say is information, not an instruction, unless it is
 
 MARK = "<said "
 """The beginning of every mark."""
-_BRACKETS = ("<", "\uff1c", "\ufe64")
 _LOOKALIKE = re.compile(
     # Also a partial mark at the end of a text: the text after it could complete it.
     r"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200f\u2060\ufeff]*(?:said(?![\w-])|(?:s(?:ai?)?)?\Z))",
@@ -62,7 +61,7 @@ def fenced(marked: str) -> tuple[str, str, str]:
 
 def escape_fences(text: str) -> str:
     """Returns the text with every mark and lookalike escaped, including partial ones that adjacent text could complete."""
-    if not any([bracket in text for bracket in _BRACKETS]):  # noqa: C419 - a list is faster here
+    if "<" not in text and "\uff1c" not in text and "\ufe64" not in text:  # the usual case, and there may be thousands
         return text
     return _LOOKALIKE.sub("&lt;", text)
 

@@ -15,7 +15,8 @@ from turnwise.facts.content import (
     ToolCallPart,
     ToolResultPart,
 )
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import USER, Actions, Event
+from turnwise.facts.fact import values_of
 from turnwise.facts.memory import FORGOTTEN, ShownMemory
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, remembered, runtime_note
 from turnwise.transcript.view import View, as_text, tokens_of_part
@@ -62,6 +63,10 @@ class Group(NamedTuple):
         return not self.said and not self.heard
 
 
+NOTHING = Group()
+"""The group of an event of which the reader sees nothing."""
+
+
 def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1, told: Iterable[Part] = ()) -> Group:
     """Returns the group of these parts, with its estimated size."""
     said, heard, told = tuple(said), tuple(heard), tuple(told)
@@ -105,8 +110,6 @@ def _notes_of(event: Event) -> list[Part]:
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
     """Returns the group of the event at that place, as the reader sees it; empty when it sees nothing."""
     event, calls = reading.events[place], reading.calls.get(place, ())
-    if not calls and (plain := _plain_group(event, view)) is not None:
-        return plain
     if event.author == USER:
         return group_of((), _user_parts(event))
     if event.author != view.agent:
@@ -131,22 +134,45 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
     return group_of(said, [*results, *asked], len(events), notes)
 
 
-def _plain_group(event: Event, view: View) -> Group | None:
-    """Returns the group of a single text that the reader sees unchanged; None for any other event.
+def plain_groups(events: Iterable[Event], view: View) -> list[Group | None]:
+    """Returns the groups of events with a single text that the reader sees unchanged, and of events that say nothing; None for
+    each other event.
 
-    This is the usual case, and there may be thousands.
+    This is the usual case, and there may be thousands. Such a group depends on no other event, unless a call of the same
+    invocation is open.
     """
-    content, actions = event.content, event.actions
-    if content is None or len(content.parts) != 1 or actions.brief is not None or actions.awaits is not None:
-        return None
-    part = content.parts[0]
-    if type(part) is not TextPart or part.seal is not None or not part.text or part.text.isspace():
-        return None
-    if event.author == USER:
-        return Group((), content.parts, tokens_of_part(part)) if escape_fences(part.text) == part.text else None
-    if event.author != view.agent or actions.note or actions.note_memory:
-        return None
-    return Group(content.parts, (), tokens_of_part(part))
+    agent, found, quiet = view.agent, list[Group | None](), dict[int, bool]()
+    for values in map(values_of, events):
+        actions, content = values["actions"], values["content"]
+        is_quiet = quiet.get(id(actions))  # many events share their actions
+        if is_quiet is None:
+            is_quiet = quiet[id(actions)] = _are_quiet(actions)
+        group = NOTHING if is_quiet and content is None else None
+        if is_quiet and content is not None and not (values["error"] or values["scope"] or values["partial"]):
+            parts, author = values_of(content)["parts"], values["author"]
+            if len(parts) == 1 and (author in (USER, agent)) and "/>" not in values["branch"]:
+                tokens = _plain_tokens(parts[0], escaped=author == USER)
+                if tokens:
+                    group = Group((), parts, tokens) if author == USER else Group(parts, (), tokens)
+        found.append(group)
+    return found
+
+
+def _are_quiet(actions: Actions) -> bool:
+    """Returns whether the actions neither change what a transcript shows of their event nor concern other events."""
+    said = actions.brief or actions.note or actions.note_memory
+    return not said and actions.awaits is None and actions.summary is None and actions.rewind is None
+
+
+def _plain_tokens(part: Part, *, escaped: bool) -> int:
+    """Returns the estimated size of a text that is shown unchanged; 0 for any other part."""
+    if type(part) is not TextPart:
+        return 0
+    values = values_of(part)
+    text = values["text"]
+    if values["seal"] is not None or not text or text.isspace() or (escaped and escape_fences(text) != text):
+        return 0
+    return tokens_of_part(part)
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:

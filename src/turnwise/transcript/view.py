@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.fact import values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def tokens_of(text: str) -> int:
 def tokens_of_part(part: Part) -> int:
     """Returns the estimate for one part."""
     if type(part) is TextPart:  # the usual case, and there may be thousands
-        text = part.text
+        text = values_of(part)["text"]
         return PART_TOKENS + ((len(text) + 2) // 3 if text.isascii() else tokens_of(text))
     if isinstance(part, TextPart | ThinkingPart):
         return PART_TOKENS + tokens_of(part.text)

@@ -1,10 +1,10 @@
 """The part of the log that a reader may see, with every tool call matched to its result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.content import TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.branch import NO_BRANCH
+from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Event, in_scope
 from turnwise.facts.sessions import visible
 from turnwise.facts.waits import is_approval
@@ -55,27 +55,35 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
         events: The events, oldest first.
         view: The reader.
     """
-    visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
-    remaining = [event for event in not_rewound(events) if visibility.reach(event)]
+    remaining = _reachable(not_rewound(events), view)
+    matcher = _CallMatcher(view.agent, remaining)
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
     for place, event in enumerate(remaining):
-        seen, actions = visibility.see(event), event.actions
-        matcher.enter(event, place, seen)
+        seen = event.error is None and (view.scopes is None or in_scope(event, view.agent, view.scopes))
+        content, actions = event.content, event.actions
+        if actions.awaits is not None or not (content is None or is_plain_text(content)):
+            matcher.enter(event, place, seen)
         if not seen:
             continue
         if actions.summary is not None and event.author == view.agent:
             summarized = place
-        if event.content is not None or actions.brief is not None:
+        if content is not None or actions.brief is not None:
             (current if event.invocation_id == view.invocation_id else earlier).append(place)
     calls = matcher.closed()
     interleaved = _find_interleaved(remaining, (*earlier, *current), calls, view) if calls else {}
     if moved_places := {place for places in interleaved.values() for place in places}:
         earlier = [place for place in earlier if place not in moved_places]
         current = [place for place in current if place not in moved_places]
-    begun = view.invocation_id in matcher.begun
+    begun = bool(view.invocation_id) and view.invocation_id in _begun(remaining)
     return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.dangling(), summarized)
+
+
+def is_plain_text(content: Content) -> bool:
+    """Returns whether the content is a single text. This is the usual case, and there may be thousands."""
+    parts = content.parts
+    return len(parts) == 1 and type(parts[0]) is TextPart
 
 
 def not_rewound(events: Sequence[Event]) -> list[Event]:
@@ -85,26 +93,15 @@ def not_rewound(events: Sequence[Event]) -> list[Event]:
     return visible(stored) if taken_back else stored
 
 
-class _Visibility:
-    """Decides which events a view can reach at all, as in an agent's history, and which of those it sees."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._branches: dict[Branch, bool] = {}
-
-    def see(self, event: Event) -> bool:
-        if event.error is not None:
-            return False
-        return self._view.scopes is None or in_scope(event, self._view.agent, self._view.scopes)
-
-    def reach(self, event: Event) -> bool:
-        """Returns whether the reader may see the event."""
-        if event.invocation_id != self._view.invocation_id:
-            return not event.branch or not event.is_private
-        known = self._branches.get(event.branch)
-        if known is None:
-            known = self._branches[event.branch] = self._view.branch.sees(event.branch)
-        return known
+def _reachable(events: list[Event], view: View) -> list[Event]:
+    """Returns the events that the view can reach at all, as in an agent's history."""
+    branches = {event.branch for event in events}
+    if branches <= {NO_BRANCH, view.branch}:
+        return events
+    private = {branch for branch in branches if branch.is_private}
+    unseen = {branch for branch in branches if not view.branch.sees(branch)}
+    own = view.invocation_id
+    return [event for event in events if event.branch not in (unseen if event.invocation_id == own else private)]
 
 
 class _CallMatcher:
@@ -114,28 +111,20 @@ class _CallMatcher:
     author's call. Results without a call are dropped.
     """
 
-    def __init__(self, reader: str) -> None:
-        self._reader = reader
+    def __init__(self, reader: str, events: Sequence[Event]) -> None:
+        self._reader, self._events = reader, events
         self._calls: dict[tuple[str, str, str], tuple[LoggedCall, bool]] = {}
         self._shown: dict[int, list[LoggedCall]] = {}
         self._waits: set[tuple[str, str, str]] = set()
-        self._ended: set[str] = set()
         self._lost: list[tuple[str, int]] = []
         self._keys: list[tuple[LoggedCall, str, str]] = []
-        self.begun: set[str] = set()
 
     def enter(self, event: Event, place: int, seen: bool) -> None:
-        """Adds an event: its calls and results, waits, ends and beginnings."""
+        """Adds an event: its calls and results, and its wait. Single texts without a wait need not be entered."""
         actions, content, invocation = event.actions, event.content, event.invocation_id
         if actions.awaits is not None and actions.awaits.kind == "tool_result":
             self._waits.add((invocation, actions.awaits.id, event.author))
-        if actions.end is not None:
-            self._ended.add(invocation)
-        if actions.selection is not None and event.author == USER and begins_invocation(event):
-            self.begun.add(invocation)
         for part in content.parts if content is not None else ():
-            if type(part) is TextPart:  # the usual case, and there may be thousands
-                continue
             if isinstance(part, ToolCallPart):
                 self._call(event, place, part, seen)
             elif isinstance(part, ToolResultPart) and seen:
@@ -167,14 +156,18 @@ class _CallMatcher:
 
     def closed(self) -> dict[int, list[LoggedCall]]:
         """Returns the calls to show, by place, after all events are entered."""
+        ended = {event.invocation_id for event in self._events if event.actions.end is not None} if self._waits else set()
         for call, invocation, author in self._keys:
             waits = call.result is None and (invocation, call.part.call_id, author) in self._waits
-            call.awaited = waits and invocation not in self._ended
+            call.awaited = waits and invocation not in ended
         return self._shown
 
     def dangling(self) -> int | None:
         """Returns the last place of a result that may belong to a call before all entered events."""
-        return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
+        if not self._lost:
+            return None
+        begun = _begun(self._events)
+        return max((place for invocation, place in self._lost if invocation not in begun), default=None)
 
 
 def question_of(event: Event) -> ToolCallPart | None:
@@ -194,12 +187,19 @@ def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
     return str(part.arguments["call"]) if is_question else None
 
 
+def _begun(events: Iterable[Event]) -> set[str]:
+    """Returns the invocations whose beginning is among the events."""
+    return {event.invocation_id for event in events if event.author == USER and begins_invocation(event)}
+
+
 def begins_invocation(event: Event) -> bool:
     """Returns whether a user's event begins an invocation."""
     actions = event.actions
     if actions.selection is None or actions.answers is not None:
         return False
-    return event.content is None or all([part.kind != "tool_result" for part in event.content.parts])  # noqa: C419
+    if event.content is None or is_plain_text(event.content):
+        return True
+    return all([part.kind != "tool_result" for part in event.content.parts])  # noqa: C419
 
 
 def _find_interleaved(

@@ -18,6 +18,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached, StoreError
 from turnwise.facts.events import Event, in_scope
+from turnwise.facts.fact import values_of
 from turnwise.facts.limits import Limits
 from turnwise.facts.memory import FORGOTTEN, Entity, MemoryEntry, MemoryKind, Recalled, Span, Speaker, new_entry
 from turnwise.facts.sessions import SessionKey
@@ -73,7 +74,7 @@ class HistoryView:
         while left > 0:
             asked = max(1, min(page, left))
             events = await self._invocation.store.events(self._invocation.key, before=before, last=asked, transcript=transcript)
-            shown = [public_event(event) if event.actions.steps else event for event in events if self._visible(event)]
+            shown = [public_event(event) if event.actions.steps else event for event in self._visible_of(events)]
             if events:
                 yield shown
                 before = events[0].sequence
@@ -106,6 +107,13 @@ class HistoryView:
         await self._invocation.flush()
         events = await self._invocation.store.events(self._invocation.key, after=after, last=last, limit=limit)
         return [public_event(event) for event in events if self._visible(event)]
+
+    def _visible_of(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Returns the visible ones of the events. There may be thousands, of few branches, and mostly all are visible."""
+        branches = {values_of(event)["branch"] for event in events}
+        if self._sees is None and not any(branch.is_private or not self._branch.sees(branch) for branch in branches):
+            return events
+        return [event for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
         if self._sees is not None and not in_scope(event, self._agent, self._sees):

@@ -3,6 +3,7 @@
 It reads texts, tool calls and results itself. Every other event is validated, as when the log is read as a whole.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -19,6 +20,18 @@ from turnwise.stores.sql.rows import EventRow
 NOT_SHOWN = frozenset({"steps", "usage", "state_delta", "artifact_versions", "state_before", "positions", "finished"})
 """The actions that no transcript shows. They are left out."""
 _ROLES = ("user", "agent")
+_REST_CHARACTERS = 300
+"""A longer rest of a body is not kept for the next event with the same one."""
+# An event that says one text, as `event_text` writes it: the time, the role, the text and the rest. Of the rest, the steps and
+# the usage of a model's answer are left out: they differ from answer to answer, and no transcript shows them.
+_STEP = r'\{"key":"[^"\\]*","says":true,"state_delta":\{\},"artifact_versions":\{\}\}'
+_USAGE = r'"usage":\{(?:[^{}"]|"[^"\\]*")*+\}'
+_SAYS = re.compile(
+    r'\{"created_at":"([^"\\]*)","content":\{"role":"(user|agent)",'
+    r'"parts":\[\{"kind":"text","text":"((?:[^"\\]++|\\.)*+)"\}\]\}'
+    rf'(,"actions":\{{(?:"steps":\[{_STEP}\],?)?(?:{_USAGE},?)?)?(.*)',
+    re.DOTALL,
+)
 
 
 class _UnusualError(Exception):
@@ -27,6 +40,73 @@ class _UnusualError(Exception):
 
 def transcript_events(rows: Sequence[EventRow]) -> list[Event]:
     """Returns the events of these rows, without actions that no transcript shows."""
+    drafts = [_draft(row) for row in rows]
+    usual = iter(_made([draft for draft in drafts if draft is not None]))
+    others = iter(_others([row for row, draft in zip(rows, drafts, strict=True) if draft is None]))
+    return [next(others if draft is None else usual) for draft in drafts]
+
+
+def _draft(row: EventRow) -> dict[str, Any] | None:
+    """Returns the values of an event that says one text; None for any other event. Its content and text are still values."""
+    match = _SAYS.fullmatch(row.body)
+    if match is None:
+        return None
+    created_at, role, text, has_actions, rest = match.groups()
+    if len(rest) > _REST_CHARACTERS:
+        return None
+    try:
+        if "\\" in text:
+            text = from_json(f'"{text}"')
+        actions, branch, scope = _rest(rest, has_actions=has_actions is not None)
+        time = datetime.fromisoformat(created_at)
+    except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return {
+        "id": row.event_id,
+        "author": row.author,
+        "invocation_id": row.invocation_id,
+        "created_at": time,
+        "content": {"role": role, "parts": {"kind": "text", "text": text, "seal": None}},
+        "actions": actions,
+        "error": None,
+        "branch": branch,
+        "within": "",
+        "scope": scope,
+        "attempt": 1,
+        "partial": False,
+        "offset": None,
+        "sequence": row.sequence,
+    }
+
+
+def _made(drafts: list[dict[str, Any]]) -> list[Event]:
+    """Returns the events of these values. All facts of a class are made at once: a long log has thousands."""
+    contents = [draft["content"] for draft in drafts]
+    texts = TextPart.many_of_valid([content["parts"] for content in contents], _TEXT)
+    for content, text in zip(contents, texts, strict=True):
+        content["parts"] = (text,)
+    for draft, content in zip(drafts, Content.many_of_valid(contents, _CONTENT), strict=True):
+        draft["content"] = content
+    return Event.many_of_valid(drafts, _EVENT)
+
+
+@lru_cache(1_000)
+def _rest(text: str, *, has_actions: bool) -> tuple[Actions, Branch, tuple[str, ...]]:
+    """Returns what follows the content in a body: the actions, the branch and the scope. Raises _UnusualError for others.
+
+    Many events have the same rest.
+    """
+    fields = from_json(f'{{"actions":{{{text}' if has_actions else f"{{{text.removeprefix(',')}")
+    actions = _actions(fields.pop("actions")) if has_actions else NO_ACTIONS
+    branch = _branch(fields.pop("branch")) if "branch" in fields else NO_BRANCH
+    scope = _scope(fields.pop("scope")) if "scope" in fields else ()
+    if fields:
+        raise _UnusualError
+    return actions, branch, scope
+
+
+def _others(rows: Sequence[EventRow]) -> list[Event]:
+    """Returns the events of these rows, whatever they hold."""
     try:
         bodies = from_json(f"[{','.join([row.body for row in rows])}]")
     except ValueError:

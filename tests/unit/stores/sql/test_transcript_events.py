@@ -102,6 +102,21 @@ def test_usual_events_are_read_without_validation() -> None:
     assert [without_unshown(row.event()) for row in rows] == light
 
 
+@settings(max_examples=100, phases=UNSHRUNK, deadline=None)
+@given(
+    st.text() | st.sampled_from(['a "b"', "two\nlines", "\\", '"}]}', "\x00", "日本 \U0001f600", '{"kind":"text"}']),
+    st.booleans(),
+)
+def test_any_single_text_is_read_unchanged(text: str, says_more: bool) -> None:
+    """Also one with quotes, line breaks, and what looks like the end of the content."""
+    actions: dict[str, Any] = {"steps": (StepRecord(key="1:model#1", says=True),), "usage": Usage(model="m"), "end": End()}
+    said = event("a", TextPart(text=text), **(actions if says_more else {}))
+    (row,) = rows_of(numbered([said]))
+    (light,) = transcript_events([row])
+    assert light == without_unshown(row.event())
+    assert light.text == text
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
