@@ -5,7 +5,7 @@ import { add, h, needs, NO_DEFINITIONS, problem, replace } from "../parts.js";
 import { complain, handoff, may, me, toast } from "../shell.js";
 import { number, time } from "../text.js";
 
-const TRIES = 12;
+const TRIES = 6, EVERY = 250;
 const IN_FORM = ["description", "not_for", "examples", "patterns", "enabled"], NOT_CONTENT = ["name", "status", "note"];
 const EMPTY = [undefined, null, ""];
 
@@ -81,14 +81,15 @@ export async function definition(box, name, agent, { signal, go, example = "" })
   const page = await api.get(`${path}/versions`, { limit: 50 }, signal);
   const versions = page.definitions, newest = versions[0], serving = versions.find((each) => each.status !== "draft");
   const served = serving?.status === "active" ? serving : null;
+  let retired = false;
   const editing = h("div"), again = () => go(path, { replace: true });
-  // Draws the page again when the agent serves as changed, so that it shows what users get.
+  // Draws the page again when the agent serves as changed, so that it shows what users get. An agent that comes or goes has no
+  // card to compare.
   const whenServed = async () => {
     const before = JSON.stringify(agent);
     for (let i = 0; i < TRIES && !signal.aborted; i += 1) {
-      await new Promise((done) => setTimeout(done, 250));
-      const now = await api.get(path, {}, signal).catch((error) => { if (error.status === 404) return null; throw error; });
-      if (JSON.stringify(now) !== before) break;
+      await new Promise((done) => setTimeout(done, EVERY));
+      if (agent && !retired && JSON.stringify(await api.get(path, {}, signal)) !== before) break;
     }
     if (!signal.aborted) await again();
   };
@@ -121,7 +122,7 @@ export async function definition(box, name, agent, { signal, go, example = "" })
       each.unknown_fields?.length ? h("p", { class: "wrong" }, `A newer release wrote ${each.unknown_fields.join(", ")}: this one does not serve it.`) : null,
       h("details", { open: isDraft && each === newest }, h("summary", null, before ? `Compared with version ${before.version}` : "What it defines"), diff(before?.content || {}, each.content)));
   };
-  const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => api.change("DELETE", path, newest.version))();
+  const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => { retired = true; return api.change("DELETE", path, newest.version); })();
   replace(box, h("section", { class: "section" },
     h("h2", null, "Definition", h("small", null, served ? `version ${served.version} serves` : newest ? "a draft; code serves" : "none: the card comes from code or YAML"),
       writes ? h("span", { class: "push row" }, h("button", { onclick: edit }, newest?.status === "draft" ? "Change the draft" : "Edit"), served ? h("button", { class: "quiet", onclick: retire }, "Retire") : null) : null),

@@ -132,7 +132,8 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       await load(item);
       if (queue[at] !== item) return;
       told(item);
-      if (queue[at + 1]) await load(queue[at + 1]).catch(() => {});
+      count();
+      if (queue[at + 1]) await load(queue[at + 1]).then(count, () => {});
     } catch (error) {
       if (error.name !== "AbortError" && queue[at] === item) replace(aside, problem(error, () => details(item)));
     }
@@ -142,8 +143,9 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     replace(context, (item.before || []).map((each) => h("li", { dir: "auto" }, h("b", null, each.who), " ", each.text)));
     replace(held, item.taken ? [item.taken, " ", h("button", { class: "quiet", onclick: () => step(1) }, "Skip it")] : null);
   };
+  const count = () => { progress.textContent = `${number(done)} done, ${number(queue.slice(at).filter((each) => !each.taken && !each.labelled).length)} left`; };
   const draw = () => {
-    progress.textContent = `${number(done)} done, ${number(queue.slice(at).filter((each) => !each.taken && !each.labelled).length)} left`;
+    count();
     const item = queue[at];
     if (!item) {
       aside.remove();
