@@ -315,7 +315,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     for (const event of events) {
       if (event.author === "user" && event.content) {
         const same = known.get(event.invocation_id);
-        if (same && event.actions.answers) turn = same; else {
+        if (same && (event.actions.answers || same.sequence === event.sequence)) turn = same; else {
           turn = exchange({ ...event, text: textOf(event) }, before);
           known.set(event.invocation_id, turn);
           actions(turn);

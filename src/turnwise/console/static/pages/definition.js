@@ -33,7 +33,6 @@ export const diff = (before, after) => {
   return h("dl", { class: "diff" }, found.map(([key, old, now]) => [h("dt", null, key.replaceAll("_", " ")), h("dd", null, lines(old, "−", "out"), lines(now, "+", "in"), old.length || now.length ? null : h("p", { class: "faint" }, "another order"))]));
 };
 
-const oneLine = (text) => text.trim().replace(/\s+/g, " ");
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 // A line of the form: an expression, and optionally its confidence after " @ ". Other fields of a pattern stay.
@@ -107,7 +106,7 @@ export async function definition(box, name, agent, { signal, go, example = "" })
   };
   const edit = () => {
     const start = newest ? { ...fromCard, ...newest.content } : fromCard;
-    replace(editing, form(start, { onsave: save, onclose: () => replace(editing), example: oneLine(example) }));
+    replace(editing, form(start, { onsave: save, onclose: () => replace(editing), example }));
     editing.querySelector(example ? "#f-Examples" : "textarea").focus();
   };
   const writes = may("definitions:write");
