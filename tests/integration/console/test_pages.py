@@ -114,7 +114,7 @@ async def test_decisions_are_filtered_and_labelled_by_the_keyboard() -> None:
         await it.page.keyboard.press("Enter")
         await it.page.locator(".aside blockquote").get_by_text("which?").wait_for()
         await it.page.keyboard.press("l")
-        await it.page.get_by_role("combobox").fill("order")
+        await it.page.get_by_role("combobox", name="The agent that should have answered").fill("order")
         await it.page.keyboard.press("Enter")
         await it.sees("Labelled orders.")
         await it.page.keyboard.press("/")
@@ -246,7 +246,7 @@ async def test_two_people_review_and_a_key_ends_in_between() -> None:
             path = f"/api/v1/sessions/s{number}/decisions/1/claim"
             assert (await it.client.put(path, params={"user": "ann"}, headers=other)).status_code == 200
         await it.go("review")
-        await it.sees("oskar reviews this item.")
+        await it.sees("Another person reviews this item")
         await it.sees("0 done, 1 left")
         await it.page.keyboard.press("j")
         await it.sees("0 done, 0 left")
@@ -300,7 +300,6 @@ async def test_an_operator_reviews_a_queue_by_the_keyboard_alone() -> None:
                 await it.page.locator(".aside .stages").wait_for()
             await it.page.keyboard.press(("y", "2", "3")[number % 3])
         await it.sees("All done")
-        await it.sees("1 decision labelled right.")
         answer = await it.client.get("/api/v1/decisions", params={"labelled": "true", "limit": 200})
         labels = [each["label"] for each in answer.json()["decisions"]]
         assert len(labels) == count

@@ -103,6 +103,7 @@ async def test_a_label_becomes_an_example_that_serves(tmp_path: Path) -> None:
         await it.page.keyboard.press("l")
         await it.page.get_by_role("combobox").fill("parc")
         await it.page.keyboard.press("Enter")
+        await it.sees("Labelled parcels.")
         await it.page.get_by_role("link", name="Make this message an example of parcels").click()
         assert (await it.page.get_by_label("Examples").input_value()).splitlines()[-1] == "my box"
         await it.page.get_by_role("button", name="Save and serve").click()

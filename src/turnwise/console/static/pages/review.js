@@ -62,7 +62,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   const order = query.get("order") || "doubt", progress = h("small", { role: "status" });
   title("Review", progress, h("span", { class: "push" }, select("Order", order, ORDERS, (value) => { setQuery({ order: value === "doubt" ? "" : value }); go(`review${location.search}`, { replace: true }); })));
   const [known, queue] = await Promise.all([api.get("agents", { limit: 200 }, signal), read(order, signal)]), agents = known.agents.map((each) => each.name), undo = [];
-  let at = 0, done = 0, saving = Promise.resolve();
+  let at = 0, done = 0, sending = 0;
   if (!queue.length) {
     replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")));
     return;
@@ -72,16 +72,22 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   split.append(aside);
   replace(box, split);
 
-  // Labels are sent one after the other, while the next items are shown: no key waits for the gateway. An item whose label was
-  // refused is shown again.
+  // Labels are sent while the next items are shown: no key waits for the gateway. An item whose label was refused is shown again.
   const send = (item, agentOf, text, refused) => {
-    saving = saving.then(() => put(item.all, agentOf)).then(() => text && toast(text, ["Undo (u)", back]), (error) => {
+    sending += 1;
+    item.saving = (item.saving || Promise.resolve()).then(() => put(item.all, agentOf)).then(() => {
+      sending -= 1;
+      if (text) toast(text, ["Undo (u)", back]);
+      if (!queue[at]) draw();
+    }, (error) => {
+      sending -= 1;
       refused();
       at = Math.min(at, queue.indexOf(item));
       draw();
       complain(error);
     });
   };
+  addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); }, { signal });
   const label = (agent) => {
     const item = queue[at];
     if (!item) return;
@@ -119,7 +125,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     return (item.loading ||= Promise.all([api.get(path, as, signal), saidBefore(first, signal), api.put(`${path}/claim`, undefined, as)]).then(([whole, before, claim]) => {
       first.selection = whole.selection;
       const other = (whole.label ?? null) !== first.was && !item.labelled ? whole.label : null;
-      if (!claim.mine) item.taken = h("span", null, h("b", null, claim.reviewer), " reviews this item.");
+      if (!claim.mine) item.taken = h("span", null, "Another person reviews this item ", h("small", null, `(${claim.reviewer})`), ".");
       else if (other) item.taken = h("span", null, "Labelled ", chip(other), " meanwhile.");
       item.before = before;
     }).catch((error) => { item.loading = null; throw error; }));
@@ -149,7 +155,8 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     const item = queue[at];
     if (!item) {
       aside.remove();
-      replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { onclick: back }, "Undo the last") : null));
+      if (sending) replace(column, empty("Almost done", "The last labels are being sent."));
+      else replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { onclick: back }, "Undo the last") : null));
       return;
     }
     if (!aside.isConnected) split.append(aside);
