@@ -20,10 +20,10 @@ from turnwise.facts.content import text_content
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.cases import Case, read_cases
+from turnwise.learning.label_signals import Found, label_of
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
 from turnwise.learning.outcomes import chosen_of
-from turnwise.learning.signals import Found, label_of
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy

@@ -30,7 +30,7 @@ from turnwise.learning.learn import learn
 from turnwise.learning.outcomes import Outcome, chosen_of
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.contextual import model as contextual_model
+from turnwise.selection.contextual import trained_model as contextual_model
 from turnwise.selection.named import named_policy
 
 NEEDED = ("sgd/dev.jsonl", "sgd/examples_5.jsonl")

@@ -39,12 +39,12 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.sentences import segments
-from turnwise.selection.contextual import NOBODY as NOBODY_BAR, model as model_module
+from turnwise.selection.contextual import NOBODY as NOBODY_BAR, trained_model as model_module
 from turnwise.selection.contextual.belief import TrackingWeights
-from turnwise.selection.contextual.collect import joined_text
+from turnwise.selection.contextual.build_turn import joined_text
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.model import Model, dump, load_shipped
 from turnwise.selection.contextual.situation import Situation, is_empty
+from turnwise.selection.contextual.trained_model import Model, dump, load_shipped
 from turnwise.selection.contextual.wording import AgentNames
 from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.reader import with_parts

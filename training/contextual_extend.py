@@ -31,7 +31,7 @@ from contextual_splices import spliced
 from contextual_talks import companies, drill
 
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES
-from turnwise.selection.contextual.model import Model, dump, parse
+from turnwise.selection.contextual.trained_model import Model, dump, parse
 
 PLAIN, DIGRESSING = 100, 60
 """How many dialogues of a drill are real, and how many are made of them with digressions; of a company all are used."""

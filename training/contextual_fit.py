@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, Features
-from turnwise.selection.contextual.model import Coefficients
+from turnwise.selection.contextual.trained_model import Coefficients
 
 NOBODY, SMALLTALK = -1, -2
 """Targets that are not rows of candidates."""

@@ -14,7 +14,7 @@ from turnwise.facts.callers import LOCAL_ID, credential_digest
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import read_cases
-from turnwise.learning.collect import Collected, collect_signals, newest_decisions
+from turnwise.learning.collect_signals import Collected, collect_signals, newest_decisions
 from turnwise.learning.evaluate import evaluate
 from turnwise.learning.export_cases import case_data, labelled_cases
 from turnwise.learning.review import review_queue

@@ -5,7 +5,7 @@ from functools import cache
 
 from turnwise.facts.content import Content, TextPart
 from turnwise.flows.strategies import _mentioned
-from turnwise.flows.tasks.results import unfenced
+from turnwise.flows.tasks.result_types import unfenced
 from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
 from turnwise.guardrails.personal_data import RULES, find as find_personal
 from turnwise.guardrails.rules import normalized, with_labels

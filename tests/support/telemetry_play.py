@@ -16,7 +16,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelReply
 from turnwise.telemetry.metrics import Metrics
-from turnwise.telemetry.spans import Spans
+from turnwise.telemetry.traces import Spans
 from turnwise.testing.models import ScriptedModel, calls
 
 SECRET = "my dog Rex is sick"

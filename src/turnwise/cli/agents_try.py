@@ -58,7 +58,7 @@ def try_version(
     examples of the version are counted apart. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.ports.decisions import DecisionFilter
 
     gates = trial_gates(at_least, at_most)
@@ -98,7 +98,7 @@ async def run_trial(
         DefinitionInvalid: It does not fit what serves.
     """
     from turnwise.cli.evaluation import prepare
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.replay import places
     from turnwise.learning.trial import try_definition
     from turnwise.ports.decisions import ALL_DECISIONS

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnwise.cli import terminal
 from turnwise.cli.approval import approval_line, approval_question
 from turnwise.cli.exits import GOOD_ENDS
-from turnwise.cli.input import InputError, InputLines
-from turnwise.cli.progress import Progress
+from turnwise.cli.line_input import InputError, InputLines
+from turnwise.cli.progress_bars import Progress
 from turnwise.cli.terminal import one_line, safe_json
 from turnwise.config.validation import mistakes
 from turnwise.facts.content import Content

@@ -56,7 +56,7 @@ def _chat(
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.conversation import Conversation, _intro_lines, _run_slash_command
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
 
     # Exceptions of agents are shown in the conversation, so they are not logged as well.
     logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
@@ -85,7 +85,7 @@ def _read_next_line(interactive: bool, questions: "Sequence[Wait]") -> str | Non
     open.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.input import read_line
+    from turnwise.cli.line_input import read_line
 
     if not interactive:
         return read_line("", interactive=False)

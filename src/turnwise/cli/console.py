@@ -29,7 +29,7 @@ def console(
     """
     from turnwise.cli import terminal
     from turnwise.cli.options import require_server
-    from turnwise.client.gateway import check_url
+    from turnwise.client.connection import check_url
 
     require_server("turnwise console")
     from turnwise.gateway.server import bound_socket, url_of

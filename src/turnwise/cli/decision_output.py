@@ -7,8 +7,8 @@ from pydantic_core import from_json
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.facts.selections import Selection
 from turnwise.ports.decisions import Decision, Version
 

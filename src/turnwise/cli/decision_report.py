@@ -43,7 +43,7 @@ def report(
     Accuracy is estimated from randomly picked labels, or by inverse probability; the report says from how many.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.learning.report.decision_page import decision_page
 
     if output is not None:
@@ -61,7 +61,7 @@ def report(
 async def _report(config: Path | None, since: datetime | None, limit: int, sample: int, seed: int) -> "DecisionReport":
     """Reads the decisions and returns the report, with a progress bar."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.decision_report import decision_report
 
     async with open_app(config) as app:

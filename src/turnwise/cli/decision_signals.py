@@ -13,7 +13,7 @@ from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, utc
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from turnwise.learning.collect import Collected
+    from turnwise.learning.collect_signals import Collected
 
 
 def register(app: typer.Typer) -> None:
@@ -44,8 +44,8 @@ def signals(
 async def _signals(config: Path | None, since: datetime | None, limit: int) -> "Collected":
     """Labels decisions by what followed in the log, with a progress bar, and returns the counts."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
-    from turnwise.learning.collect import collect_signals
+    from turnwise.cli.progress_bars import work_bar
+    from turnwise.learning.collect_signals import collect_signals
 
     async with open_app(config) as app:
         runner = app.runner
@@ -61,9 +61,9 @@ def _lines(found: "Collected") -> "Iterator[Text]":
     from rich.text import Text
 
     from turnwise.cli.rendering import styled
-    from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line, width
-    from turnwise.learning.signals import SIGNALS
+    from turnwise.cli.text_layout import fit_table
+    from turnwise.learning.label_signals import SIGNALS
 
     certain = found.labels - found.unsure
     yield styled(f"{found.labels:,} labels by signals: {certain:,} count, {found.unsure:,} are unsure", "bold")

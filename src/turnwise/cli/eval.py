@@ -78,7 +78,7 @@ def evaluate(
     from turnwise.cli import terminal
     from turnwise.cli.eval_output import report_lines
     from turnwise.cli.evaluation import evaluate_files, keep
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.learning.evaluate import missed
 
     gates = [*gates_of(at_least, "--min"), *gates_of(at_most, "--max", at_most=True)]

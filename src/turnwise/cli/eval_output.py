@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.text import Text
 
 from turnwise.cli.rendering import styled
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
+from turnwise.learning.evaluation_result import Evaluation, Subject
 from turnwise.learning.measures import ByGroup, Confusion, Measures
-from turnwise.learning.results import Evaluation, Subject
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.progress import progress_bar, work_bar
+from turnwise.cli.progress_bars import progress_bar, work_bar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from turnwise.learning.evaluate import History
-    from turnwise.learning.results import Evaluation
+    from turnwise.learning.evaluation_result import Evaluation
     from turnwise.selection.cascade import Cascade
     from turnwise.selection.policy import PolicySpec
 
@@ -43,7 +43,7 @@ async def evaluate_files(
     """
     from turnwise.learning.cases import read_cases, unknown_agents
     from turnwise.learning.evaluate import count, evaluate
-    from turnwise.learning.results import evaluation, subject_of
+    from turnwise.learning.evaluation_result import evaluation, subject_of
     from turnwise.learning.tune import decisions, tuned
 
     judged = read_cases(cases, by)

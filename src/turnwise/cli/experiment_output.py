@@ -7,8 +7,8 @@ from rich.text import Text
 
 from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.facts.experiments import METRICS, ExperimentRecord
 from turnwise.learning.experiments import Comparison, ExperimentResult
 from turnwise.learning.paired import Paired

@@ -87,7 +87,7 @@ def show(
     """
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import result_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.learning.report.experiment_page import experiment_page
 
     if report is not None:
@@ -120,7 +120,7 @@ def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Compare the policy with its shadow on the messages that both decided, outside of experiments."""
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import paired_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     async def read() -> None:
         from turnwise.learning.experiments import read_shadow

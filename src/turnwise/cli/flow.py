@@ -105,7 +105,7 @@ def _answer_questions(loop: asyncio.Runner, conversation: "FlowConversation") ->
     """Asks the run's questions until it ends or the input does, and reports the end. Returns the exit code."""
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import APPROVAL_HINT
-    from turnwise.cli.input import read_line
+    from turnwise.cli.line_input import read_line
 
     interactive = terminal.is_interactive()
     while (asked := loop.run(conversation.asked())) is not None:
@@ -157,8 +157,8 @@ def show(
 ) -> None:
     """Show the tasks of a flow; with a session, the status of its last run there."""
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import clean
+    from turnwise.cli.text_layout import wrap
 
     if as_json and (output is not None or format_ != "terminal"):
         raise UsageProblem("--json cannot be combined with --format or --output.", fix="Remove one of them.")
@@ -336,7 +336,7 @@ def _find_flow(app: "App", name: str) -> "AnyFlow":
     Raises:
         UsageProblem: if there is none.
     """
-    from turnwise.facts.spelling import did_you_mean
+    from turnwise.facts.name_suggestions import did_you_mean
 
     if name in app.flows:
         return app.flows[name]

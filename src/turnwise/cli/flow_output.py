@@ -7,8 +7,8 @@ from typing import Any
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
 from turnwise.flows.drawing.boxes import SIGNS, agents_text, heading
@@ -17,7 +17,7 @@ from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedRun
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.result_types import ResultType
 from turnwise.flows.tasks.task import Status
 from turnwise.flows.turns.briefs import result_text
 

@@ -262,7 +262,7 @@ def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
     """The table of keys; invalid ones are struck through."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.tables import fit_table
+    from turnwise.cli.text_layout import fit_table
 
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")

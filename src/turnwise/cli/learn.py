@@ -69,7 +69,7 @@ def learn(
     """
     from turnwise.cli import terminal
     from turnwise.cli.learn_output import drafts_data, drafts_lines, learned_lines, proposal_yaml, worn_data, worn_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     if output is not None:
         check_writable(output, "--output")
@@ -124,7 +124,7 @@ async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: boo
     """Learns a proposal from the cases, or from the labels of the log, and stores it as a draft if wanted."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.facts.errors import ConfigError
     from turnwise.learning.cases import read_cases
     from turnwise.learning.learn import learn

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.text import Text
 
-    from turnwise.cli.progress import WorkCallback
+    from turnwise.cli.progress_bars import WorkCallback
     from turnwise.learning.lint_examples import Finding
     from turnwise.ports.encoder import Encoder
 
@@ -47,7 +47,7 @@ def lint(
     runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     agents, found = asyncio.run(_findings(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
@@ -62,7 +62,7 @@ def lint(
 async def _findings(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
     """Returns the number of agents and the findings about them."""
     from turnwise.cli.evaluation import cascade_for
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.lint import lint, texts_of
 
     async with cascade_for(examples, None, config) as cascade:

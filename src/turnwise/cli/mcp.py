@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.input import InputError, InputLines
+from turnwise.cli.line_input import InputError, InputLines
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ async def _close(app: "App", front: "Front", stdio: "StdioServer", serving: "asy
 
 async def _work(app: "App", store_check: "asyncio.Task[None]") -> None:
     """Prepares the policy once the store has been checked, then takes over unfinished work."""
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
     from turnwise.cli.worker import following_definitions
 
     await store_check

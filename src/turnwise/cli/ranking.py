@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from turnwise.cli.rendering import decided_by, styled
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.facts.selections import Candidate, Selection
 
 RANKED_ROWS = 10

@@ -71,7 +71,7 @@ def replay(
     """
     from turnwise.cli import terminal
     from turnwise.cli.replay_output import result_lines
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
     from turnwise.learning.evaluate import missed
     from turnwise.learning.replay_result import FIGURES
     from turnwise.learning.report.replay_page import replay_page
@@ -110,7 +110,7 @@ async def _replay(
     """Decides recorded messages again, with another policy or other agents if given, and returns the differences."""
     from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import work_bar
+    from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.cases import read_examples
     from turnwise.learning.replay import places, replay as replayed
     from turnwise.learning.replay_result import ReplayCounter

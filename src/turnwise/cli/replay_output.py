@@ -6,8 +6,8 @@ from rich.text import Text
 
 from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
 from turnwise.learning.replay import OBSTACLES
 from turnwise.learning.replay_result import ReplayResult
 

@@ -11,8 +11,8 @@ from turnwise.cli.exits import FAILED, INTERRUPTED, OK
 from turnwise.cli.options import ConfigOption
 
 if TYPE_CHECKING:
-    from turnwise.cli.input import InputLines
-    from turnwise.cli.progress import Progress
+    from turnwise.cli.line_input import InputLines
+    from turnwise.cli.progress_bars import Progress
 
 
 def register(app: typer.Typer) -> None:
@@ -30,8 +30,8 @@ def run(
     Prints every stored event as one JSON line. Messages of one session are answered in order. If a line fails, its error goes
     to standard error, the other lines continue, and the exit code is 1.
     """
-    from turnwise.cli.input import InputLines
-    from turnwise.cli.progress import Progress
+    from turnwise.cli.line_input import InputLines
+    from turnwise.cli.progress_bars import Progress
 
     source = None if file == "-" else Path(file)
     if source is not None and not source.is_file():
@@ -49,7 +49,7 @@ async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progr
     """Answers all lines, at most `jobs` at a time, and returns how many failed. Ctrl-C ends it."""
     from turnwise.cli.batch_run import BatchRun
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
     from turnwise.cli.shutdown import Interrupts
 
     this = asyncio.current_task()

@@ -57,7 +57,7 @@ def select(
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     width = terminal.width()
     terminal.print_lines(wrap([rendering.decision_line(selection)], width))
@@ -75,7 +75,7 @@ async def _select(
 ) -> "tuple[Selection, dict[str, JsonValue]]":
     """Returns the selection for the message, and the options of the stages that decided."""
     from turnwise.cli.options import open_app
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
 
     async with open_app(config) as app:
         await prepare(app.runner)

@@ -168,7 +168,7 @@ async def _close(app: "App", serving: "Serving") -> None:
 
 async def _work(app: "App", serving: "Serving", output: "_Output") -> None:
     """Prepares the policy, reports the gateway as ready, and takes over unfinished work."""
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
     from turnwise.cli.worker import following_definitions, run_recovery
 
     began = time.monotonic()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnwise.runner import Runner
     from turnwise.telemetry.exporters import Exporters
     from turnwise.telemetry.metrics import Metrics
-    from turnwise.telemetry.spans import Spans
+    from turnwise.telemetry.traces import Spans
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's variable that includes message contents in spans."""
@@ -80,7 +80,7 @@ def build_telemetry() -> Telemetry:
         return Telemetry(metrics)
     if exported is None:
         return Telemetry(metrics)
-    from turnwise.telemetry.spans import Spans
+    from turnwise.telemetry.traces import Spans
 
     exported.install()
     content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() == "true"

@@ -1,17 +1,21 @@
-"""Shows a session's recorded events at the terminal and as JSON data."""
+"""Shows a session's recorded events, and why it waits, at the terminal and as JSON data."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.rendering import usage_text
-from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
+from turnwise.cli.text_layout import fit_table
+from turnwise.dispatch.engine import EngineSettings
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo
+from turnwise.runner import Runner
+from turnwise.runner.pending import Pending, has_pending_work, pending_reasons
 from turnwise.runner.record.journal import DECISION
 
 PAGE_EVENTS = 500
@@ -276,3 +280,24 @@ def course_data(entry: Entry) -> dict[str, Any] | None:
 def visibility_data(entry: Entry) -> dict[str, bool]:
     """Whether the event still counts, as JSON data."""
     return {"hidden": entry.hidden, "superseded": entry.superseded}
+
+
+async def why_waiting(runner: Runner, session: Session, engine: str | None) -> tuple[Pending, ...]:
+    """Returns why the session waits; with the address of an engine, also what is wrong with that."""
+    found = await pending_reasons(runner.store, runner.sets.current, session, datetime.now(UTC))
+    if engine is None or session.held or not has_pending_work(session):
+        return found
+    problem = await EngineSettings(engine).open(runner.app, runner.process.concurrency).problem()
+    return found if problem is None else (Pending("engine", problem), *found)
+
+
+def pending_data(pending: Pending) -> dict[str, Any]:
+    """A reason as JSON data."""
+    return {
+        "reason": pending.reason,
+        "detail": pending.detail,
+        "agent": pending.agent,
+        "until": pending.until.isoformat() if pending.until else None,
+        "invocation_id": pending.invocation_id,
+        "process": pending.process,
+    }

@@ -90,12 +90,12 @@ async def _show(
     as_json: bool,
 ) -> None:
     """Prints the session's transcript, the last events or all, and what the models cost."""
-    from turnwise.cli import pending, session_output, terminal
+    from turnwise.cli import session_output, terminal
     from turnwise.cli.batch_run import event_json
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.tables import wrap
     from turnwise.cli.terminal import one_line, safe_json
+    from turnwise.cli.text_layout import wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -111,9 +111,11 @@ async def _show(
                 terminal.print_lines(wrap(session_output.transcript_lines(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
         terminal.print_lines(wrap(spending.lines(), terminal.width()))
-        found = await pending.reasons(runner, head, engine)
+        found = await session_output.why_waiting(runner, head, engine)
     if as_json and found:
-        terminal.print_json({"user": user, "session": session, "pending": [pending.data(each) for each in found]})
+        terminal.print_json(
+            {"user": user, "session": session, "pending": [session_output.pending_data(each) for each in found]}
+        )
     elif not as_json:
         terminal.print_lines(wrap([styled(one_line(each.detail), "yellow") for each in found], terminal.width()))
 
@@ -135,7 +137,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
     from turnwise.cli import session_output, terminal
     from turnwise.cli.options import open_app
     from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.tables import wrap
+    from turnwise.cli.text_layout import wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)

@@ -117,7 +117,7 @@ def _intro_lines(app: "App", once: bool, engine: EngineSettings | None) -> tuple
 
 async def _prepare_and_recover(app: "App", log: "WorkLog", *, once: bool) -> None:
     """Prepares the policy, then recovers once or until cancelled."""
-    from turnwise.cli.progress import prepare
+    from turnwise.cli.progress_bars import prepare
 
     async with following_definitions(app):
         await prepare(app.runner)

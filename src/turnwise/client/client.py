@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
+from turnwise.client.connection import Gateway, check_key, check_url, is_this_machine
 from turnwise.client.definitions import AgentDefinitions, Definitions
-from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machine
 from turnwise.client.memories import Memories
-from turnwise.client.operations import Experiments, Review
+from turnwise.client.operators import Experiments, Review
 from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
 from turnwise.client.stream import answer_to, read

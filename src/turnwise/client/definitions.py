@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, post, with_revision
 from turnwise.client.resources import paginate
 from turnwise.facts.definitions import DefinitionKind, FieldChange, content_differences

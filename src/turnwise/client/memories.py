@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, post
 from turnwise.client.resources import paginate
 from turnwise.facts.ids import Issuer

@@ -6,8 +6,8 @@ from typing import Literal, Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from turnwise.client.connection import Gateway
 from turnwise.client.errors import not_a_gateway
-from turnwise.client.gateway import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.events import Event

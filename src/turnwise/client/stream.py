@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from turnwise.client.connection import Gateway
 from turnwise.client.errors import error_in, not_a_gateway_stream
-from turnwise.client.gateway import Gateway
 from turnwise.client.request import ApiRequest
 from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached
 from turnwise.facts.content import text_content

@@ -18,7 +18,7 @@ from turnwise.facts.cards import COMPOSITES, AgentCard, AgentName, Kind, Pattern
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError
 from turnwise.facts.fact import Fact
 from turnwise.facts.memory import Speaker
-from turnwise.facts.spelling import did_you_mean
+from turnwise.facts.name_suggestions import did_you_mean
 from turnwise.ports.memory import FOUND
 
 

@@ -17,8 +17,8 @@ from turnwise.facts.errors import PolicyError
 from turnwise.facts.experiments import Metric, Unit
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
+from turnwise.facts.name_suggestions import did_you_mean
 from turnwise.facts.retention import Retention
-from turnwise.facts.spelling import did_you_mean
 from turnwise.guardrails.personal_data import Kind
 from turnwise.guardrails.replacing import PLACES, Action
 from turnwise.ports.guardrail import Place

@@ -18,7 +18,7 @@ from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import Moderated, named_strategy
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.result_types import ResultType
 from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, Until
 from turnwise.ports.agent import Agent

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from turnwise.facts.fact import Fact
 
@@ -30,9 +31,10 @@ class Arm(Fact):
     """One of the policies that an experiment compares."""
 
     name: ExperimentName
+    """The arm's name, unique in the experiment."""
     weight: float = Field(default=1.0, gt=0, le=1_000_000, allow_inf_nan=False)
     """The share of the units, relative to the weights of the other arms."""
-    policy: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    policy: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00]+$")] | None = None
     """The name of the arm's policy; None = the app's own policy."""
 
 
@@ -40,7 +42,8 @@ class Experiment(Fact):
     """An experiment: the arms that it compares, and how. It is fixed when the experiment starts."""
 
     name: ExperimentName
-    """Part of each unit's hash, so that experiments divide the units independently of each other."""
+    """A name that no other experiment of the app had. It is part of each unit's hash, so that experiments divide the units
+    independently of each other."""
     unit: Unit = "session"
     """The unit that gets an arm, and counts once in the analysis."""
     arms: tuple[Arm, ...] = Field(min_length=2, max_length=MAX_ARMS)
@@ -58,13 +61,12 @@ class Experiment(Fact):
     worse_by: float = Field(default=0.02, ge=0, le=1)
     """The experiment stops by itself when an arm is surely worse than the control by more than this."""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "Experiment":
-        names = [arm.name for arm in self.arms]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two arms are named {name!r}")
-        return self
+    @field_validator("arms")
+    @classmethod
+    def _distinct(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
+        if len({arm.name for arm in arms}) < len(arms):
+            raise PydanticCustomError("arms", "Two arms have the same name")
+        return arms
 
     @property
     def control(self) -> Arm:

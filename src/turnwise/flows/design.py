@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import check_object, check_positive
+from turnwise.flows.argument_checks import check_object, check_positive
 from turnwise.flows.strategies import Popcorn
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task

@@ -10,7 +10,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.arguments import agent_name, as_tuple, check_positive, check_text
+from turnwise.flows.argument_checks import agent_name, as_tuple, check_positive, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules
 from turnwise.flows.flow import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent

@@ -11,7 +11,7 @@ from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
 from turnwise.facts.texts import OTHER, text_in
-from turnwise.flows.arguments import check_text
+from turnwise.flows.argument_checks import check_text
 from turnwise.flows.control.controller import RunEnding
 from turnwise.flows.control.running import RunResult, failed_result, interrupted_result, results, run_design
 from turnwise.flows.design import make_design, run_rules

@@ -21,7 +21,7 @@ from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.accounting import AccessLog, OpenRequests
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.headers import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.every_request import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from pydantic import JsonValue
 
 from turnwise.access.records import record_store_of
-from turnwise.learning.collect import MAX_DECISIONS, Step, all_labels, newest_decisions, no_step
+from turnwise.learning.collect_signals import MAX_DECISIONS, Step, all_labels, newest_decisions, no_step
 from turnwise.learning.emerging import Group, group_texts, words_of
 from turnwise.learning.estimates import Estimate, accuracy, calibration
 from turnwise.learning.export_cases import redacted

@@ -15,7 +15,7 @@ from turnwise.facts.sessions import LAST_REPLY_CHARACTERS, RECENT_MESSAGES, Sess
 from turnwise.guardrails import personal_data, secrets
 from turnwise.guardrails.rules import with_labels
 from turnwise.learning.cases import Case, Turn
-from turnwise.learning.collect import all_labels
+from turnwise.learning.collect_signals import all_labels
 from turnwise.learning.traffic import effective
 from turnwise.ports.stores import PAGE_BYTES, SessionStore
 

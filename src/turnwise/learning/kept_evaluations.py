@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.learning.results import Evaluation
+from turnwise.learning.evaluation_result import Evaluation
 from turnwise.ports.audit import Act, Audit
 
 EVALUATED = "evaluation.stored"

@@ -236,8 +236,8 @@ def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
     """Builds the `contextual` stage. Agents without words get a selector that does not match by meaning."""
     if not has_words(inputs.tree, inputs.default):
         return NoTextSelector(name, () if opts.general is None else (opts.general,))
-    from turnwise.selection.contextual.model import Adaptation, load_shipped
     from turnwise.selection.contextual.selector import Contextual
+    from turnwise.selection.contextual.trained_model import Adaptation, load_shipped
 
     model = load_shipped().adapted(Adaptation(opts.stay, opts.back, opts.message, opts.conversation))
     options = {"general": opts.general or inputs.default, "nobody": opts.nobody, "margin": opts.margin, "name": name}

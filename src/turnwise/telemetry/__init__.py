@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from turnwise.telemetry.log_context import request_context as request_context
     from turnwise.telemetry.logs import logging_to as logging_to
     from turnwise.telemetry.metrics import Metrics as Metrics
-    from turnwise.telemetry.spans import Spans as Spans
+    from turnwise.telemetry.traces import Spans as Spans
 
 __all__, __getattr__ = face(
     __name__,
@@ -20,6 +20,6 @@ __all__, __getattr__ = face(
         "turnwise.telemetry.log_context": "request_context",
         "turnwise.telemetry.logs": "logging_to",
         "turnwise.telemetry.metrics": "Metrics",
-        "turnwise.telemetry.spans": "Spans",
+        "turnwise.telemetry.traces": "Spans",
     },
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turnwise.tools.agent_tool import AgentTool as AgentTool
     from turnwise.tools.built_in import ArtifactTools as ArtifactTools, ask_user as ask_user
     from turnwise.tools.function import FunctionTool as FunctionTool, tool as tool
-    from turnwise.tools.mcp.server import McpServer as McpServer
+    from turnwise.tools.mcp.toolset import McpServer as McpServer
 
 __all__, __getattr__ = face(
     __name__,
@@ -26,6 +26,6 @@ __all__, __getattr__ = face(
         "turnwise.tools.agent_tool": "AgentTool",
         "turnwise.tools.built_in": "ArtifactTools ask_user",
         "turnwise.tools.function": "FunctionTool tool",
-        "turnwise.tools.mcp.server": "McpServer",
+        "turnwise.tools.mcp.toolset": "McpServer",
     },
 )

@@ -2,10 +2,9 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
-from turnwise.facts.experiments import MAX_ARMS, ExperimentName, ExperimentState, Metric, Unit
+from turnwise.facts.experiments import MAX_ARMS, Arm, Experiment, ExperimentState, Metric, Unit
 from turnwise.wire.messages import PLAIN, Body
 
 
@@ -171,45 +170,21 @@ class ExperimentShown(BaseModel):
     """Changes of the agents' definitions, oldest first."""
 
 
-class StartArm(Body):
+_BODY = ConfigDict(extra="forbid", strict=False)
+"""A fact is strict in Python; JSON has lists for tuples."""
+
+
+class StartArm(Arm):
     """An arm of a new experiment."""
 
-    name: ExperimentName
-    """Its name, among the arms."""
-    weight: float = Field(default=1.0, gt=0, le=1_000_000, allow_inf_nan=False)
-    """Its share of the units, relative to the weights of the other arms."""
-    policy: str | None = Field(default=None, min_length=1, max_length=128, pattern=PLAIN)
-    """One of the app's `policies`. Null: the policy that serves."""
+    model_config = _BODY
 
 
-class StartExperiment(Body):
+class StartExperiment(Experiment):
     """A new experiment. It is fixed from its start on."""
 
-    name: ExperimentName
-    """A name that no other experiment of the app had. It is part of each unit's hash."""
-    unit: Unit = "session"
-    """What gets an arm, and counts once."""
-    arms: list[StartArm] = Field(min_length=2, max_length=MAX_ARMS)
-    """The arms. The first one is the control."""
-    metric: Metric = "uncorrected"
-    """The primary metric: it alone decides."""
-    alpha: float = Field(default=0.05, gt=0, lt=0.5)
-    """The probability that an experiment without a difference ever ends with a winner."""
-    ripe_seconds: float = Field(default=86_400.0, gt=0, le=31_536_000, allow_inf_nan=False)
-    """How long after its last message a unit counts."""
-    least_units: int = Field(default=100, ge=10, le=1_000_000)
-    """How many units that count an arm needs before there are intervals."""
-    paired: bool = True
-    """Whether, with two arms, the other arm's policy decides each message, too, as its shadow."""
-    worse_by: float = Field(default=0.02, ge=0, le=1)
-    """The experiment ends by itself when an arm is surely worse than the control by more than this."""
-
-    @field_validator("arms")
-    @classmethod
-    def _distinct(cls, arms: list[StartArm]) -> list[StartArm]:
-        if len({arm.name for arm in arms}) < len(arms):
-            raise PydanticCustomError("arms", "Two arms have the same name")
-        return arms
+    model_config = _BODY
+    arms: tuple[StartArm, ...] = Field(min_length=2, max_length=MAX_ARMS)
 
 
 class PromoteArm(Body):

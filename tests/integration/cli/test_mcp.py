@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
-from turnwise.cli.input import MAX_LINE_BYTES
+from turnwise.cli.line_input import MAX_LINE_BYTES
 from turnwise.facts.install import install_command
 
 AGENTS = """

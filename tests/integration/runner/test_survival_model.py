@@ -24,7 +24,7 @@ from survival_model.programs import AGENTS, STAGES, Program
 from survival_model.wire import Fault
 from survival_model.world import PROCESSES, Op, Process, World
 
-from turnwise.runner.queue.worker import SUSPECT_ATTEMPT
+from turnwise.runner.queue.session_worker import SUSPECT_ATTEMPT
 
 SESSIONS = ("a", "b")
 RUNS = os.environ.get("TURNWISE_MODEL_RUNS")

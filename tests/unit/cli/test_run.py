@@ -13,8 +13,8 @@ from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
 from turnwise.cli.batch_run import BatchRun
-from turnwise.cli.input import InputLines
-from turnwise.cli.progress import Progress
+from turnwise.cli.line_input import InputLines
+from turnwise.cli.progress_bars import Progress
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey

@@ -6,7 +6,7 @@ import httpx
 from client_play import Script
 from pydantic import BaseModel
 
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.request import get
 from turnwise.client.resources import PAGE, paginate
 

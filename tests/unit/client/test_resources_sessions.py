@@ -6,7 +6,7 @@ import httpx
 import pytest
 from client_play import Script, problem
 
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.resources import Sessions
 from turnwise.client.retry import Unreached
 from turnwise.facts.errors import SessionExists

@@ -11,7 +11,7 @@ from client_play import Script, problem
 from pydantic import BaseModel
 
 from turnwise.client import Answer
-from turnwise.client.gateway import Gateway
+from turnwise.client.connection import Gateway
 from turnwise.client.request import get, post
 from turnwise.client.retry import Unreached
 from turnwise.client.stream import answer_to, read

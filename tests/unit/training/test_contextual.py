@@ -12,7 +12,7 @@ import pytest
 
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, Features
-from turnwise.selection.contextual.model import Coefficients, Model
+from turnwise.selection.contextual.trained_model import Coefficients, Model
 
 TRAINING = Path(__file__).resolve().parents[3] / "training"
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pydantic import JsonValue
 
 from turnwise.agents.llm.design import MORE_TOKENS, NAME as OUTPUT, Design, design_for_turn
-from turnwise.agents.llm.request import ModelRequests
+from turnwise.agents.llm.model_call import ModelRequests
 from turnwise.agents.llm.stream import TOKENS
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.tool_calls import ToolRunner

@@ -18,7 +18,7 @@ from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import TaskEnd
 from turnwise.flows.tasks.task import Status, Task
 from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED, HandoffNote, instructions, part_instructions
-from turnwise.flows.turns.turn import Labels, Turn
+from turnwise.flows.turns.ready_tasks import Labels, Turn
 from turnwise.ports.assignment import AssignedTask, Assignment, Scope
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec

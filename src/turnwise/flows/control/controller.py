@@ -19,7 +19,7 @@ from turnwise.flows.design import Design
 from turnwise.flows.strategies import Moderated
 from turnwise.flows.tasks.progress import Progress, TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.turns.briefs import HandoffNote, brief
-from turnwise.flows.turns.turn import Labels, Pool, Turn, TurnChoice, is_within, pool_of, pool_without, turn_of
+from turnwise.flows.turns.ready_tasks import Labels, Pool, Turn, TurnChoice, is_within, pool_of, pool_without, turn_of
 from turnwise.flows.until import RunCounts
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome

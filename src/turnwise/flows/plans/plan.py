@@ -10,12 +10,12 @@ from turnwise.facts.content import Content, DataPart, Part, TextPart
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
-from turnwise.facts.spelling import did_you_mean
+from turnwise.facts.name_suggestions import did_you_mean
 from turnwise.flows.control.logged import data_of, hidden_data_part
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.results import unfenced, validation_problems
+from turnwise.flows.tasks.result_types import unfenced, validation_problems
 from turnwise.flows.tasks.task import Task
-from turnwise.flows.turns.turn import own_label
+from turnwise.flows.turns.ready_tasks import own_label
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Show
 

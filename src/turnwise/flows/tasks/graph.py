@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.arguments import kind_of
+from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.flows.argument_checks import kind_of
 from turnwise.flows.tasks.task import Task
 
 MOST_TASKS = 10_000

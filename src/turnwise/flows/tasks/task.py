@@ -6,8 +6,8 @@ from typing import Any, Final, Literal, Union, get_args
 
 from turnwise.facts.cards import NAME_CHARACTERS, check_name
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import agent_name, as_tuple, check_bool, check_text, kind_capitalized, kind_of
-from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.argument_checks import agent_name, as_tuple, check_bool, check_text, kind_capitalized, kind_of
+from turnwise.flows.tasks.result_types import ResultType
 from turnwise.ports.agent import Agent
 from turnwise.ports.tool import Tool
 from turnwise.tools.function import FunctionTool

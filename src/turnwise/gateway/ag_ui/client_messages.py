@@ -14,8 +14,8 @@ from turnwise.facts.events import USER, Event
 from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.caller_tools import arguments_of
 from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, ToolCalled, ToolReturned
-from turnwise.gateway.shared.tool_calls import arguments_of
 
 
 class ClientState(NamedTuple):

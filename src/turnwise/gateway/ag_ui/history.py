@@ -23,9 +23,9 @@ from pydantic_core import to_json
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
+from turnwise.gateway.shared.caller_tools import call_of, result_value
 from turnwise.gateway.shared.data_urls import blob_of
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn
-from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 AnyPart = WireText | ImagePart | AudioPart | VideoPart | DocumentPart
 Where = tuple[str | int, ...]

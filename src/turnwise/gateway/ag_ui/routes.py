@@ -21,9 +21,9 @@ from turnwise.gateway.ag_ui.client_messages import (
 )
 from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
 from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom_event, error_of, event, sse_event
+from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
-from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
 from turnwise.gateway.front import Front, TheFront, UserServices, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of

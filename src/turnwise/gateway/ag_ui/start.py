@@ -31,14 +31,14 @@ from turnwise.gateway.ag_ui.history import (
 )
 from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.state import changed_keys
+from turnwise.gateway.ag_ui.shared_state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
+from turnwise.gateway.shared.caller_tools import offered_tool
 from turnwise.gateway.shared.exchanges import joined_instructions
-from turnwise.gateway.shared.tool_calls import offered_tool
 from turnwise.runner import Invocation
 
 TEXTS = ("agent", "channel", "user_kind")

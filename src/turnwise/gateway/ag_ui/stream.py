@@ -17,9 +17,10 @@ from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.ag_ui.client_messages import ClientMessages
 from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
+from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
 from turnwise.gateway.ag_ui.speakers import TurnSteps
-from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.caller_tools import arguments_of
 from turnwise.gateway.shared.stream import (
     MessageAborted,
     MessageCompleted,
@@ -32,7 +33,6 @@ from turnwise.gateway.shared.stream import (
     ToolCalled,
     ToolReturned,
 )
-from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS
 from turnwise.runner import Result
 

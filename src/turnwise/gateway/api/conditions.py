@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from turnwise.facts.errors import PreconditionRequired, RequestInvalid
 from turnwise.facts.sessions import Session
 from turnwise.gateway.front import caller_of
-from turnwise.gateway.services.session_scope import Expected
+from turnwise.gateway.services.session_admission import Expected
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SendMessage
 
 ETAG: dict[str, Any] = {"ETag": {"description": "The session's revision, for `If-Match`.", "schema": {"type": "string"}}}

@@ -1,5 +1,7 @@
 """Routes that search, count, follow, explain, label and rate selection decisions. `services.decisions` checks the rights."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
@@ -7,18 +9,18 @@ from fastapi.sse import format_sse_event
 from pydantic import JsonValue, WithJsonSchema
 
 from turnwise.access.rights import may
-from turnwise.gateway.api.counts import counts_of
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import STREAM, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
 from turnwise.gateway.api.representations import decision_details, decision_row
 from turnwise.gateway.front import TheFront, redactor_of
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.decision_feed import DecisionBatch
 from turnwise.gateway.sse import event_stream
-from turnwise.ports.decisions import DecisionFilter
+from turnwise.ports.decisions import DecisionCell, DecisionCounts, DecisionFilter
 from turnwise.wire.labels import GiveFeedback, LabelDecision
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.resources import DecisionCountsShown, DecisionPage, DecisionShown
+from turnwise.wire.resources import Confusion, DecisionCountsShown, DecisionPage, DecisionShown, FacetCount, TimeShown
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
@@ -137,7 +139,7 @@ async def count_decisions(
     Examines the newest 10,000 decisions: those of `agent` or `method` if one is given, else all. `words` does not apply.
     """
     counted = await services.decisions.count(filter)
-    return counts_of(counted, redactor_of(request), labels=may(request.state.caller, "decisions:label"))
+    return _counts(counted, redactor_of(request), labels=may(request.state.caller, "decisions:label"))
 
 
 @router.get(
@@ -215,3 +217,38 @@ async def rate_decision(session_id: SessionId, sequence: Sequence, body: GiveFee
     before ratings, and no user, session or credential teaches the router more than a tenth of what is not theirs.
     """
     await services.decisions.rate(session_id, sequence, body.rating, body.agent)
+
+
+def _counts(counted: DecisionCounts, view: Redactor, *, labels: bool) -> DecisionCountsShown:
+    """Returns the sums. Without `labels` there is no label among them."""
+    cells = counted.cells
+    confused: Counter[tuple[str, str]] = Counter()
+    for cell in cells:
+        if labels and cell.label and cell.label != cell.agent:
+            confused[cell.agent, cell.label] += cell.count
+    return DecisionCountsShown(
+        total=sum(cell.count for cell in cells),
+        examined=counted.examined,
+        complete=counted.complete,
+        agents=_facet((cell for cell in cells if view.reaches(cell.agent)), lambda cell: cell.agent, labels),
+        methods=_facet(cells, lambda cell: cell.method, labels),
+        outcomes=_facet(cells, lambda cell: cell.outcome, labels),
+        confidence=sorted(_facet(cells, lambda cell: str(cell.tenth), labels), key=lambda each: each.name),
+        policies=_facet(cells, lambda cell: cell.policy, labels),
+        confusions=[Confusion(agent=agent, label=label, count=n) for (agent, label), n in confused.most_common(50)],
+        seconds=counted.seconds,
+        times=[TimeShown(start=each.start, count=each.count, clarified=each.clarified) for each in counted.times],
+    )
+
+
+def _facet(cells: Iterable[DecisionCell], name_of: Callable[[DecisionCell], str], labels: bool) -> list[FacetCount]:
+    """Returns the sums by name, the most frequent first."""
+    found: dict[str, FacetCount] = {}
+    for cell in cells:
+        sums = found.setdefault(name_of(cell), FacetCount(name=name_of(cell), count=0))
+        sums.count += cell.count
+        sums.clarified += cell.count if cell.outcome == "clarify" else 0
+        if labels and cell.label is not None:
+            sums.labelled += cell.count
+            sums.contradicted += cell.count if cell.label != cell.agent else 0
+    return sorted(found.values(), key=lambda each: (-each.count, each.name))

@@ -15,7 +15,7 @@ from turnwise.gateway.api.parameters import After, AgentId, Limit
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.definitions import Bounds
-from turnwise.gateway.services.session_scope import Expected
+from turnwise.gateway.services.session_admission import Expected
 from turnwise.wire.definitions import (
     ActivateVersion,
     AddExample,

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Path
 
-from turnwise.facts.experiments import Experiment, ExperimentRecord
+from turnwise.facts.experiments import ExperimentRecord
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheServices
@@ -56,7 +56,7 @@ async def start_experiment(body: StartExperiment, services: TheServices) -> Expe
     One experiment runs at a time, and `turnwise.yaml` must have none. The arms name `policies` of `turnwise.yaml`. Needs the
     permission `definitions:write`.
     """
-    return _row(await services.experiments.start(Experiment.model_validate_json(body.model_dump_json())))
+    return _row(await services.experiments.start(body))
 
 
 @router.get(

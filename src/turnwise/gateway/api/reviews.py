@@ -11,8 +11,8 @@ from turnwise.gateway.api.parameters import Sequence, SessionId, UserServices
 from turnwise.gateway.api.representations import decision_row
 from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.gateway.services.reviews import DecisionPlace
+from turnwise.learning.label_signals import SIGNALS
 from turnwise.learning.review import RANDOM_SHARE
-from turnwise.learning.signals import SIGNALS
 from turnwise.wire.labels import (
     ClaimShown,
     DecisionLabels,

@@ -7,7 +7,7 @@ from turnwise.access.rights import roles_of
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.runner import Runner
 from turnwise.selection.eligibility import eligible
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from turnwise.facts.callers import Permission
 from turnwise.facts.errors import ArtifactTooLarge, NothingHere
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner import Runner
 

@@ -24,7 +24,7 @@ from turnwise.gateway.services.pushes import Pushes, PushFeed
 from turnwise.gateway.services.records import Records
 from turnwise.gateway.services.reports import KEPT_SECONDS, Reports
 from turnwise.gateway.services.reviews import Reviews
-from turnwise.gateway.services.session_scope import Prices, SessionScope
+from turnwise.gateway.services.session_admission import Prices, SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
 from turnwise.learning.decision_report import DecisionReport

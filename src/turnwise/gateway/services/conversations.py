@@ -29,7 +29,7 @@ from turnwise.gateway.services.lineage import (
     without_results,
 )
 from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
-from turnwise.gateway.services.session_scope import Prices, SessionScope
+from turnwise.gateway.services.session_admission import Prices, SessionScope
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Runner
 

@@ -9,7 +9,7 @@ from turnwise.facts.events import USER, Event
 from turnwise.facts.labels import BY_USER, Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page
 from turnwise.ports.stores import PAGE_BYTES
 from turnwise.runner import Runner

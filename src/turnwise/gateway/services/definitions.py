@@ -19,7 +19,7 @@ from turnwise.facts.errors import (
 )
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import Locks
-from turnwise.gateway.services.session_scope import Expected, SessionScope
+from turnwise.gateway.services.session_admission import Expected, SessionScope
 from turnwise.learning.evaluate import Gate, missed
 from turnwise.learning.replay import places
 from turnwise.learning.trial import FIGURES, Trial, try_definition

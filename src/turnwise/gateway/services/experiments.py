@@ -6,7 +6,7 @@ from turnwise.facts.errors import NothingHere, RequestInvalid, StaleWriter
 from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import BackgroundTasks, CachedResults
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.experiment_control import find_experiment, promote, roll_back, start, stop
 from turnwise.learning.experiments import ExperimentResult, read_result, read_shadow
 from turnwise.learning.paired import Paired

@@ -18,7 +18,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import Wait, open_waits, waits_of
 from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.messages import MessageRequest, Messages
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.decisions import InvocationInfo
 from turnwise.runner import Invocation, InvocationStatus, Result, Runner
 from turnwise.runner.record.events import origin_of

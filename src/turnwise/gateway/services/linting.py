@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.gateway.services.background import CachedResults
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
 from turnwise.matching.normalize import legible

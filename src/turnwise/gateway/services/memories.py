@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.facts.ids import Issuer
 from turnwise.facts.memory import Entity, MemoryEntry, MemoryKind, Recalled, Span, Speaker, new_entry
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.decisions import Page
 from turnwise.ports.memory import MemoryFilter, MemoryReader, MemoryStore
 from turnwise.runner import Runner

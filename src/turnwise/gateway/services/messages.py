@@ -16,7 +16,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
-from turnwise.gateway.services.session_scope import Expected, Prices, SessionScope, as_precondition, check_state
+from turnwise.gateway.services.session_admission import Expected, Prices, SessionScope, as_precondition, check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
 

@@ -9,7 +9,7 @@ from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.runner import Runner
 
 MOST_DRAWN = 200

@@ -10,7 +10,7 @@ from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionErro
 from turnwise.facts.ids import Issuer, is_storable_id
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.key_store import KeyStore
 from turnwise.ports.pushes import KeepsPushes, Pushes as PushStore, PushPlace
 from turnwise.runner import Invocation, Runner

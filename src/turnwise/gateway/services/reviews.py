@@ -7,10 +7,10 @@ from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.labels import Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.learning.collect import decision_signals
+from turnwise.gateway.services.session_admission import SessionScope
+from turnwise.learning.collect_signals import decision_signals
+from turnwise.learning.label_signals import Found
 from turnwise.learning.review import Queued, read_queue
-from turnwise.learning.signals import Found
 from turnwise.ports.labels import Labels
 from turnwise.runner import Runner
 

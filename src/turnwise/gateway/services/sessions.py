@@ -10,7 +10,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.large_blobs import without_large_blobs
-from turnwise.gateway.services.session_scope import Expected, Prices, SessionScope, as_precondition, check_state
+from turnwise.gateway.services.session_admission import Expected, Prices, SessionScope, as_precondition, check_state
 from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import PAGE_BYTES, SessionInfo
 from turnwise.runner import PastExchange, Runner

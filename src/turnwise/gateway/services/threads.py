@@ -15,7 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks, Locks
 from turnwise.gateway.services.messages import MessageRequest, Messages
-from turnwise.gateway.services.session_scope import Prices, SessionScope
+from turnwise.gateway.services.session_admission import Prices, SessionScope
 from turnwise.ports.stores import PAGE_BYTES, Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
 from turnwise.runner.guards.guardrail_results import blocked_message

@@ -9,7 +9,7 @@ from turnwise.learning.report.curves import bins_plot
 from turnwise.learning.report.heatmap import draw_map
 from turnwise.learning.report.markup import Child, Markup, quoted, tag
 from turnwise.learning.report.page import document, figure, section
-from turnwise.learning.report.tables import percent, table, tile_row
+from turnwise.learning.report.sections import percent, table, tile_row
 from turnwise.learning.report.traffic_plots import confidence_plot, weeks_plot
 
 CHARACTERS = 160

@@ -7,7 +7,7 @@ from turnwise.learning.experiments import ArmResult, Comparison, ExperimentResul
 from turnwise.learning.report.curves import Frame, line, plot, round_step
 from turnwise.learning.report.markup import Child, Markup, joined, tag
 from turnwise.learning.report.page import document, figure, section
-from turnwise.learning.report.tables import percent, table, tile_row
+from turnwise.learning.report.sections import percent, table, tile_row
 
 
 def experiment_page(found: ExperimentResult) -> str:

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from turnwise.learning.evaluation_result import Evaluation, Subject
 from turnwise.learning.outcomes import Outcome
-from turnwise.learning.report import curves, tables
+from turnwise.learning.report import curves, sections
 from turnwise.learning.report.heatmap import AGENTS, heat_map
 from turnwise.learning.report.markup import Child, Markup, joined, tag
-from turnwise.learning.results import Evaluation, Subject
 
 STYLE = Path(__file__).with_name("page.css")
 
 
 def page(found: Evaluation) -> str:
     """Returns the evaluation as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
-    return document(f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation", _body(found))
+    return document(f"{sections.percent(found.measures.accuracy)} right · Turnwise evaluation", _body(found))
 
 
 def document(title: str, body: Markup) -> str:
@@ -34,7 +34,7 @@ def _body(found: Evaluation) -> Markup:
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
     sections: list[Child] = [tag("header", tag("h1", "Evaluation"), *_about(found.subject))]
-    sections.append(tables.tiles(found.measures))
+    sections.append(sections.tiles(found.measures))
     plots: list[Child] = []
     if in_scope:
         note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right. Grey: number of decisions."
@@ -48,8 +48,8 @@ def _body(found: Evaluation) -> Markup:
     if found.outcomes:
         times = [outcome.ms for outcome in found.outcomes]
         plots.append(figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
-    plots.append(tag("figure", tag("h2", "Decisions by method"), tables.methods(found.measures)))
-    plots += [tag("figure", tag("h2", f"By {key}"), tables.groups(key, those)) for key, those in found.measures.by.items()]
+    plots.append(tag("figure", tag("h2", "Decisions by method"), sections.methods(found.measures)))
+    plots += [tag("figure", tag("h2", f"By {key}"), sections.groups(key, those)) for key, those in found.measures.by.items()]
     sections.append(tag("div", *plots, class_="plots"))
     sections += _mistakes(found, scored)
     note = "The documentation explains the measures, under evaluation."
@@ -68,8 +68,8 @@ def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
     )
     return [
         section("Confusion map", tag("p", note), tag("div", drawn, class_="scroll")),
-        section("Most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
-        tag("section", tag("details", tag("summary", "All agents, worst first"), tables.agents(scored))),
+        section("Most frequent mistakes", sections.confusions(found.measures.confusions, scored)),
+        tag("section", tag("details", tag("summary", "All agents, worst first"), sections.agents(scored))),
     ]
 
 

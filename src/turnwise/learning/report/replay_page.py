@@ -8,7 +8,7 @@ from turnwise.learning.replay_result import Flip, ReplayResult
 from turnwise.learning.report.heatmap import Counts, draw_map
 from turnwise.learning.report.markup import Child, Markup, quoted, tag
 from turnwise.learning.report.page import document, section
-from turnwise.learning.report.tables import percent, table, tile_row
+from turnwise.learning.report.sections import percent, table, tile_row
 
 PAIRS, CHARACTERS = 50, 160
 

@@ -17,7 +17,7 @@ from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
 from turnwise.runner.queue.remote_waiter import RemoteWaiter
-from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
+from turnwise.runner.queue.session_worker import CancelListener, SessionWorker, WorkerContext
 
 
 class SessionQueues:

@@ -10,11 +10,11 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
-from turnwise.selection.contextual.collect import build_turn, context_texts, user_messages
+from turnwise.selection.contextual.build_turn import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.model import Model, Scores, load_shipped
 from turnwise.selection.contextual.requests import parts_beside_answer, split_requests
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.trained_model import Model, Scores, load_shipped
 from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
 from turnwise.selection.contextual.wording import AgentNames, read_message
 from turnwise.selection.languages import unread

@@ -15,7 +15,7 @@ from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.record_tables import audit
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import owner_of
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _a = audit.c
 

@@ -26,7 +26,7 @@ from turnwise.facts.errors import StoreError
 from turnwise.ports.key_store import Tally
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.tables import clock, counters, insert_for, places
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _c, _p = counters.c, places.c
 

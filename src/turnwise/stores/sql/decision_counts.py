@@ -24,8 +24,8 @@ from turnwise.stores.sql.hidden_states import is_hidden
 from turnwise.stores.sql.ids import decision_time, first_decision_id
 from turnwise.stores.sql.rows import AnyRow, moment
 from turnwise.stores.sql.tables import decisions, owner_of, sessions
-from turnwise.stores.sql.threads import Executor
 from turnwise.stores.sql.words import candidates, words_of
+from turnwise.stores.sql.worker_pool import Executor
 
 SCAN = 2_000
 """The most decisions that a page of recent sessions examines."""

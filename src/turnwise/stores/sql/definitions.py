@@ -39,7 +39,7 @@ from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.definition_tables import definition_revisions, definitions
 from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import insert_for
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _d, _r = definitions.c, definition_revisions.c
 _later = definitions.alias("later")

@@ -23,7 +23,7 @@ from turnwise.stores.sql.labels import place_of
 from turnwise.stores.sql.record_tables import labels
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import decisions, insert_for, sessions
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _TREE = re.compile(r'"tree_version":"([^"\\]*)"')
 """Finds the version of the tree in a record. Quotes within texts are escaped, so only the key matches."""

@@ -18,7 +18,7 @@ from turnwise.ports.stores import Lease
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.tables import clock, column_params, insert_for, processes
-from turnwise.stores.sql.threads import Executor, SeparateConnection
+from turnwise.stores.sql.worker_pool import Executor, SeparateConnection
 
 PERIOD_SECONDS = 1.0
 """The interval of the heartbeats. Holders with a shorter timeout beat more often."""

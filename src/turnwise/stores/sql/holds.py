@@ -15,7 +15,7 @@ from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.record_tables import holds
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import column_params, insert_for, owner_of
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _h = holds.c
 

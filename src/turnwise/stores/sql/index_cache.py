@@ -18,7 +18,7 @@ from turnwise.stores.sql.counters import give_place, take_place
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.index_tables import matchers, vectors
 from turnwise.stores.sql.tables import insert_for
-from turnwise.stores.sql.threads import Executor, SeparateConnection
+from turnwise.stores.sql.worker_pool import Executor, SeparateConnection
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
 from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, processes, session_params, sessions
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _j, _s = jobs.c, sessions.c
 

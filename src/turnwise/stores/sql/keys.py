@@ -12,7 +12,7 @@ from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
 from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import column_params, insert_for, keys
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _k = keys.c
 

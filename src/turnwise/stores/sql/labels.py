@@ -36,7 +36,7 @@ from turnwise.stores.sql.record_tables import label_changes, label_claims, label
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.spans import all_of, log_at
 from turnwise.stores.sql.tables import clock, column_params, decisions, insert_for, owner_of
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _d, _l, _c, _m = decisions.c, labels.c, label_claims.c, label_changes.c
 

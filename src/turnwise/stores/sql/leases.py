@@ -45,7 +45,7 @@ from turnwise.stores.sql.tables import (
     session_params,
     sessions,
 )
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _s, _p = sessions.c, processes.c
 

@@ -12,8 +12,8 @@ from sqlalchemy.engine import URL
 from turnwise.ports.stores import Usage
 from turnwise.stores.sql import backups, catalog, hidden_states, removals, schema
 from turnwise.stores.sql.hidden_states import Position
-from turnwise.stores.sql.threads import Executor
 from turnwise.stores.sql.tombstones import Removal
+from turnwise.stores.sql.worker_pool import Executor
 
 T = TypeVar("T")
 

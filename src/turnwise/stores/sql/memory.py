@@ -29,7 +29,7 @@ from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import MemoryUser, find_user
 from turnwise.stores.sql.spans import Spans, log_at
 from turnwise.stores.sql.tables import owner_of
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 if TYPE_CHECKING:
     import numpy as np

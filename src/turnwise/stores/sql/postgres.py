@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
 from turnwise.stores.sql.errors import Database, is_connection_lost, is_transient
-from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool, backoff
+from turnwise.stores.sql.worker_pool import PATIENCE, Call, Deadlines, Job, WorkerPool, backoff
 
 T = TypeVar("T")
 

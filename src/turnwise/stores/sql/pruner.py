@@ -11,8 +11,8 @@ from turnwise.ports.retention import Pruned
 from turnwise.stores.sql import pruning
 from turnwise.stores.sql.pruning import UserPlan
 from turnwise.stores.sql.rows import time_text
-from turnwise.stores.sql.threads import Executor
 from turnwise.stores.sql.tombstones import Removal
+from turnwise.stores.sql.worker_pool import Executor
 
 
 class Pruner:

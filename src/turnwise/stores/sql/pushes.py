@@ -33,7 +33,7 @@ from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.log import session_missing, session_number
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import column_params, insert_for, is_session, processes, pushes, session_params, sessions
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _p, _s = pushes.c, sessions.c
 

@@ -9,7 +9,7 @@ from turnwise.facts.errors import StoreError
 from turnwise.facts.rests import Rest
 from turnwise.stores.sql.index_tables import rests
 from turnwise.stores.sql.tables import insert_for
-from turnwise.stores.sql.threads import Executor
+from turnwise.stores.sql.worker_pool import Executor
 
 _r = rests.c
 _ALL = select(_r.version, _r.body).where(_r.app == bindparam("at_app")).order_by(_r.agent)

@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
 from turnwise.stores.sql.errors import Database, is_busy
-from turnwise.stores.sql.threads import PATIENCE, Call, Deadlines, Job, WorkerPool
+from turnwise.stores.sql.worker_pool import PATIENCE, Call, Deadlines, Job, WorkerPool
 
 T = TypeVar("T")
 

@@ -74,7 +74,7 @@ from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
 from turnwise.stores.sql.spans import Spans
 from turnwise.stores.sql.sqlite import SqliteExecutor
-from turnwise.stores.sql.threads import PATIENCE, Executor
+from turnwise.stores.sql.worker_pool import PATIENCE, Executor
 
 Events = list[Event]
 """An alias, because inside the class `list` is the method."""

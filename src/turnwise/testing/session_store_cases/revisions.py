@@ -114,7 +114,7 @@ WRITES = (_begins, _queues, _appends, _deletes)
 
 
 async def one_of_several_writers_finds_the_revision(store: Callable[[], SessionStore]) -> None:
-    """A33: whatever they do, in whichever order they come, and whoever else does the same."""
+    """A33: for all kinds of writes, in every order, with several writers at once."""
     handles = [store() for _ in range(2)]
     app = fresh_key().app
     pairs = [*permutations(WRITES, 2), *((write, write) for write in WRITES)]

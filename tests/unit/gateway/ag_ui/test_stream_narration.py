@@ -16,8 +16,8 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import merge, visible
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.ag_ui.client_messages import NOTHING, ClientMessages, ClientState, messages_in
+from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
 from turnwise.gateway.ag_ui.speakers import TurnSteps
-from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.ag_ui.stream import RunEvents
 from turnwise.gateway.redaction import Redactor
 

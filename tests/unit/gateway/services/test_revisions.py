@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.facts.errors import PreconditionFailed, SessionMissing, StaleWriter
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.services.session_scope import Expected, as_precondition
+from turnwise.gateway.services.session_admission import Expected, as_precondition
 
 NOW = datetime.now(UTC)
 SESSION = Session(app="a", user="u", id="s", revision=5, created_at=NOW, updated_at=NOW)

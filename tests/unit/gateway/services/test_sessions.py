@@ -7,7 +7,7 @@ import pytest
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, MessageError, MessageTooLarge, RequestTooLarge
 from turnwise.facts.limits import Limits
-from turnwise.gateway.services.session_scope import check_state
+from turnwise.gateway.services.session_admission import check_state
 
 LIMITS = Limits(state_bytes=100, message_bytes=250)
 ANN, ADMIN = Caller(id="u", user="ann"), Caller(id="a", role="admin", user="root")

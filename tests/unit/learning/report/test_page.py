@@ -3,9 +3,9 @@
 import re
 from html.parser import HTMLParser
 
+from turnwise.learning.evaluation_result import Evaluation, Subject, evaluation
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report import page
-from turnwise.learning.results import Evaluation, Subject, evaluation
 
 SUBJECT = Subject("default", "f" * 16, 3, 12, "own", {"contextual.nobody": 0.45}, {"ghost": 2})
 EVIL = "</title><script>alert(1)</script>\u202e\x00\"'&"

@@ -8,8 +8,8 @@ from turnwise.matching.match import Match, Nearest
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.explain import explained_candidates, leave_reason, stay_reason
-from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation
+from turnwise.selection.contextual.trained_model import Scores
 from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.meaning import TextReading
 

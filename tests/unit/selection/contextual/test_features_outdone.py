@@ -8,8 +8,8 @@ from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import DominatedCandidate, dominated_candidates, features
-from turnwise.selection.contextual.model import load_shipped
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation
+from turnwise.selection.contextual.trained_model import load_shipped
 from turnwise.selection.contextual.wording import read_message
 from turnwise.selection.meaning import TextReading
 

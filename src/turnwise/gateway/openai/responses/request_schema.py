@@ -21,8 +21,8 @@ from turnwise.gateway.openai.errors import (
     log_probabilities_error,
     unsupported_tool_error,
 )
+from turnwise.gateway.shared.caller_tools import offered_tool
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
-from turnwise.gateway.shared.tool_calls import offered_tool
 
 RETURNED_UNCHANGED = (
     "frequency_penalty",

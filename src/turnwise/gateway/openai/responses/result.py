@@ -22,8 +22,8 @@ from turnwise.gateway.openai.responses.schema import (
     Tokens,
 )
 from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.caller_tools import arguments_of
 from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, Waiting
-from turnwise.gateway.shared.tool_calls import arguments_of
 from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
 
 
