@@ -111,7 +111,7 @@ async def test_a_label_becomes_an_example_that_serves(tmp_path: Path) -> None:
         await it.page.locator(".why .headline").wait_for()
         assert await it.page.get_by_label("A message to try").input_value() == "my box"
         await app.serve_definitions()
-        assert "my box" in app.runner.tree["parcels"].matching.examples
+        assert "my box" in (await it.client.get("/api/v1/agents/parcels")).json()["matching"]["examples"]
 
 
 async def test_drafts_findings_and_changes_are_listed(tmp_path: Path) -> None:
