@@ -1,5 +1,6 @@
-"""The console in a real browser: how soon it is usable, decides, opens long sessions and lists many decisions; what open
-consoles cost the gateway.
+"""The console in a real browser: how soon it is usable, decides, opens long sessions and lists many decisions.
+
+Also when an answer is whole although its process died, and what open consoles cost the gateway.
 
 Long sessions and many decisions are copied in the database from those of a few turns.
 """
@@ -9,15 +10,15 @@ import shutil
 import sqlite3
 import statistics
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.console_deaths import deaths
 from bench.gateway.load import Target, loaded
-from bench.gateway.servers import Server, serving
+from bench.gateway.servers import Server, serving, wait_until_ready
 from bench.measure import Figure, Step, progress, ratio_at_least, ratio_at_most
 
 from turnwise.assemble import load_app
@@ -81,10 +82,11 @@ class Plan(NamedTuple):
     seconds: float = 600.0
     """The most time that inserting decisions takes; fewer are measured then."""
     reviewed: int = 200
+    deaths: int = 20
     rounds: int = 5
 
 
-QUICK = Plan(tries=5, starts=2, events=10_000, decisions=100_000, seconds=60.0, reviewed=20, rounds=3)
+QUICK = Plan(tries=5, starts=2, events=10_000, decisions=100_000, seconds=60.0, reviewed=20, deaths=2, rounds=3)
 
 
 def measured(plan: Plan, folder: Path) -> list[Figure]:
@@ -94,7 +96,7 @@ def measured(plan: Plan, folder: Path) -> list[Figure]:
     (folder / "bench_agents.py").write_text(AGENTS)
     asyncio.run(_talk(folder))
     count = _fill(folder / "console.db", plan)
-    with progress("The console", 5) as step:
+    with progress("The console", 6) as step:
         return asyncio.run(_figures(plan, folder, count, step))
 
 
@@ -128,6 +130,8 @@ async def _figures(plan: Plan, folder: Path, count: int, step: Step) -> list[Fig
         if browser is not None:
             found.append(await _usable(plan, folder, browser))
             step("usable")
+            found += await _ended("deaths", deaths(plan.deaths, folder / "deaths", browser))
+            step("deaths")
         with serving(folder) as server:
             if browser is not None:
                 for part in (_decided, _opened, _listed, _reviewed):
@@ -144,8 +148,8 @@ async def _ended(name: str, part: Coroutine[Any, Any, list[Figure]]) -> list[Fig
 
     try:
         return await part
-    except Error as error:
-        return [Figure(f"{name} did not end", error.message.splitlines()[0], "", "it ends", False)]
+    except (Error, RuntimeError) as error:
+        return [Figure(f"{name} did not end", str(error).splitlines()[0], "", "it ends", False)]
 
 
 @asynccontextmanager
@@ -195,20 +199,11 @@ async def _usable(plan: Plan, folder: Path, browser: Any) -> Figure:
     for _ in range(plan.starts):
         with serving(folder) as server:
             root = f"http://127.0.0.1:{server.port}"
-            await asyncio.to_thread(_wait_until_ready, root)
+            await asyncio.to_thread(wait_until_ready, server.port)
             page = await _page(browser)
             took.append(await _took(partial(_goto, page, f"{root}/console/", ".figures a")))
             await page.context.close()
     return _at_most("first GET after ready to usable", took, USABLE_MS)
-
-
-def _wait_until_ready(root: str) -> None:
-    while True:
-        try:
-            urllib.request.urlopen(f"{root}/api/v1/ready", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.02)
 
 
 _WATCH = """() => {

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import psutil  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 180.0
 _COMMAND = [sys.executable, "-c", "from turnwise.cli.app import main; main()"]
 
 _CONFIGURATION = """
@@ -98,6 +99,16 @@ def _running(command: Sequence[str], folder: Path) -> Iterator[tuple[int, psutil
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def wait_until_ready(port: int) -> None:
+    """Waits until the server has prepared its policy."""
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/ready", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.02)
 
 
 def _free_port() -> int:

@@ -109,11 +109,13 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 
 def _lean(name: str, body: bytes) -> bytes:
-    """Returns a script or a style sheet without indentation and lines of comments. Lines keep their numbers."""
+    """Returns a script or a style sheet without indentation, lines of comments, and spaces beside operators that no text of the
+    console has. Lines keep their numbers.
+    """
     if name.endswith(".js"):
-        return re.sub(rb"(?m)^ *//.*$|^ +", b"", body)
+        return re.sub(rb" (=>|===|!==|&&|\|\||=) ", rb"\1", re.sub(rb"(?m)^ *//.*$|^ +", b"", body))
     if name.endswith(".css"):
-        return re.sub(rb" *([{};,]) *", rb"\1", re.sub(rb"(?m)^ */\*.*\*/$|^ +", b"", body))
+        return re.sub(rb" *([{};,>]) *|(?<=:) ", rb"\1", re.sub(rb"(?m)^ */\*.*\*/$|^ +", b"", body))
     return body
 
 

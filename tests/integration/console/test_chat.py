@@ -38,6 +38,12 @@ async def test_questions_and_approvals_are_answered_in_place() -> None:
         await it.page.get_by_placeholder("Your reply").fill("the red one")
         await it.page.get_by_role("button", name="Reply").click()
         await it.sees("You said the red one")
+        for _ in range(2):
+            lines = await it.page.locator(".decided:visible").all_inner_texts()
+            assert ["matched a pattern" in lines[0], "answers its question" in lines[1], len(lines)] == [True, True, 2]
+            assert await it.page.locator(".said").all_inner_texts() == ["which?", "the red one"]
+            await it.page.reload()
+            await it.sees("You said the red one")
         await it.say("a refund please")
         await it.sees("wants to call")
         await it.page.reload()
@@ -99,6 +105,12 @@ async def test_a_failure_is_told_in_words() -> None:
         await it.go("chat")
         await it.say("break it")
         await it.sees("raised ValueError: as asked")
+        await it.page.get_by_role("button", name="Send").wait_for()
+        assert await it.page.get_by_text("raised ValueError: as asked").count() == 1
+        # Another tab says something: this one shows it as soon as it has the focus again.
+        await it.client.send_message("where is my order", it.page.url.rpartition("/")[2])
+        await it.page.evaluate("dispatchEvent(new Event('focus'))")
+        await it.sees("is on its way")
 
 
 async def test_an_operator_acts_for_no_user_and_a_user_sees_no_patterns() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from console_play import LOCKED, Console, console, needs_axe
+from gateway_play import key_for
 
 PAGES: Mapping[str, str] = {
     "": "Who answers",
@@ -106,6 +107,19 @@ async def test_decisions_are_filtered_and_labelled_by_the_keyboard() -> None:
         await it.sees("Nothing matches")
         await it.page.get_by_role("link", name="Clear the filters").click()
         await it.sees("hello there")
+        for key in ("/", *"which"):
+            await it.page.keyboard.press(key)
+        await it.page.wait_for_url("**words=which**")
+        await it.page.locator(".rows").get_by_text("which?").wait_for()
+        await it.page.keyboard.press("Enter")
+        await it.page.locator(".aside blockquote").get_by_text("which?").wait_for()
+        await it.page.keyboard.press("l")
+        await it.page.get_by_role("combobox", name="The agent that should have answered").fill("order")
+        await it.page.keyboard.press("Enter")
+        await it.sees("Labelled orders.")
+        await it.page.keyboard.press("/")
+        await it.page.keyboard.press("Escape")
+        assert await it.page.get_by_label("Words of the message").input_value() == "which"
 
 
 async def test_who_types_keeps_the_focus_when_the_counts_come() -> None:
@@ -220,6 +234,30 @@ async def test_equal_messages_are_reviewed_as_one_by_the_keyboard() -> None:
         assert found["session_id"] == "c"
 
 
+async def test_two_people_review_and_a_key_ends_in_between() -> None:
+    """K1, K2: an item that another person has is passed over; a label waits for the new key."""
+    async with console(config=LOCKED, key={"role": "operator", "user": "olga"}) as it:
+        user, other, fresh = [
+            await key_for(it.runner, role=role, user=name)
+            for role, name in (("user", "ann"), ("operator", "oskar"), ("operator", "olga"))
+        ]
+        for number in range(3):
+            await it.client.send_message(f"an order, number {number}", f"s{number}", headers=user)
+            path = f"/api/v1/sessions/s{number}/decisions/1/claim"
+            assert (await it.client.put(path, params={"user": "ann"}, headers=other)).status_code == 200
+        await it.go("review")
+        await it.sees("Another person reviews this item")
+        await it.sees("0 done, 1 left")
+        await it.page.keyboard.press("j")
+        await it.sees("0 done, 0 left")
+        await it.page.evaluate("sessionStorage.setItem('turnwise.key', 'tw_0123456789ab_ended')")
+        await it.page.keyboard.press("2")
+        await it.page.get_by_label("API key or JSON web token").fill(fresh["Authorization"].removeprefix("Bearer "))
+        await it.page.get_by_role("button", name="Use it").click()
+        await it.sees("1 decision labelled orders.")
+        it.watched.problems[:] = [each for each in it.watched.problems if "401" not in each]
+
+
 async def test_a_memory_is_added_to_searched_and_forgotten() -> None:
     """G7, K2: what is remembered of a user is shown as text, with who said it."""
     async with console() as it:
@@ -242,6 +280,11 @@ async def test_a_memory_is_added_to_searched_and_forgotten() -> None:
 async def test_an_operator_reviews_a_queue_by_the_keyboard_alone() -> None:
     """K2: each item needs one key, and the next is there at once; the mouse is never used."""
     count = 40
+
+    async def late(route: Any) -> None:
+        await asyncio.sleep(0.3)
+        await route.continue_()
+
     async with console() as it:
         for number in range(count):
             await it.client.send_message(f"message {number} about an order", f"s{number}")
@@ -250,9 +293,11 @@ async def test_an_operator_reviews_a_queue_by_the_keyboard_alone() -> None:
         for key in "gr":
             await it.page.keyboard.press(key)
         await it.page.locator("h1").get_by_text("Review").wait_for()
+        await it.page.route("**/decision-labels", late)
         for number in range(count):
             await it.sees(f"{number} done, {count - number} left")
-            await it.page.locator(".aside .headline").wait_for()
+            if number < 5:
+                await it.page.locator(".aside .stages").wait_for()
             await it.page.keyboard.press(("y", "2", "3")[number % 3])
         await it.sees("All done")
         answer = await it.client.get("/api/v1/decisions", params={"labelled": "true", "limit": 200})

@@ -93,6 +93,27 @@ async def test_a_draft_that_somebody_else_changed_is_refused(tmp_path: Path) -> 
         it.watched.problems[:] = [each for each in it.watched.problems if "412" not in each and "409" not in each]
 
 
+async def test_a_label_becomes_an_example_that_serves(tmp_path: Path) -> None:
+    """E6, F1: from a wrong answer to its correction, and the message tried again."""
+    async with defined_console(tmp_path, CONFIGURATION) as (it, app):
+        await it.go("chat/s1")
+        await it.say("my  box")
+        await it.page.locator(".aside .stages").wait_for()
+        await it.page.keyboard.press("Escape")
+        await it.page.keyboard.press("l")
+        await it.page.get_by_role("combobox").fill("parc")
+        await it.page.keyboard.press("Enter")
+        await it.sees("Labelled parcels.")
+        await it.page.get_by_role("link", name="Make this message an example of parcels").click()
+        assert (await it.page.get_by_label("Examples").input_value()).splitlines()[-1] == "my box"
+        await it.page.get_by_role("button", name="Save and serve").click()
+        await it.page.get_by_role("button", name="Try the message").click()
+        await it.page.locator(".why .headline").wait_for()
+        assert await it.page.get_by_label("A message to try").input_value() == "my box"
+        await app.serve_definitions()
+        assert "my box" in (await it.client.get("/api/v1/agents/parcels")).json()["matching"]["examples"]
+
+
 async def test_drafts_findings_and_changes_are_listed(tmp_path: Path) -> None:
     """E6, F1"""
     async with defined_console(tmp_path, CONFIGURATION) as (it, _):

@@ -2,15 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from browser_play import Watched, browsing
 from cli_play import written
+from round_robin import round_robin
 from serve_play import Process
 
 AGENTS = """
@@ -44,35 +43,6 @@ def two(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
         process.kill()
 
 
-@asynccontextmanager
-async def round_robin(*processes: Process) -> AsyncIterator[str]:
-    """A proxy that gives each connection to the next process that accepts it."""
-    ports, turn = [urlsplit(each.address).port for each in processes], count()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in ports:
-            try:
-                up, down = await asyncio.open_connection("127.0.0.1", ports[next(turn) % len(ports)])
-            except OSError:
-                continue
-            await asyncio.gather(pump(reader, down), pump(up, writer))
-            return
-        writer.close()
-
-    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-
 async def answering(watched: Watched, processes: tuple[Process, Process], address: str) -> Process:
     """Returns the process that answers: a lease names the process that holds it by its id."""
     holder = await watched.page.evaluate(
@@ -87,7 +57,8 @@ async def test_the_answer_comes_once_and_whole(by: signal.Signals, two: tuple[Pr
     """H4, K4"""
     hold = tmp_path / "hold"
     hold.touch()
-    async with round_robin(*two) as address, browsing() as watched:
+    ports = [urlsplit(each.address).port or 0 for each in two]
+    async with round_robin(ports) as address, browsing() as watched:
         await watched.page.goto(f"{address}/console/chat/s1")
         await watched.page.locator("#message").fill("please")
         await watched.page.keyboard.press("Enter")

@@ -57,7 +57,7 @@ async def test_every_address_has_the_page_with_relative_links(path: str, root: s
     ("path", "scripts"),
     [
         ("", ["overview"]),
-        ("chat/s1", ["chat"]),
+        ("chat/s1", ["chat", "waits"]),
         ("decisions", ["decisions"]),
         ("sessions/s1", ["session", "sessions"]),
         ("agents/a%2Fb", ["agent"]),

@@ -48,12 +48,16 @@ async function send(path, { method = "GET", query, body, headers = {}, signal } 
   throw new Problem(answer.status, told);
 }
 
+// Requests that are refused at the same time wait for the same dialog.
+let asking = null;
+const askOnce = (error) => (asking ||= auth.ask(error).finally(() => { asking = null; }));
+
 async function request(path, options = {}) {
   const used = auth.key;
   try {
     return await send(path, options);
   } catch (error) {
-    if (error.status !== 401 || !(auth.key !== used || (await auth.ask(error)))) throw error;
+    if (error.status !== 401 || !(auth.key !== used || (await askOnce(error)))) throw error;
     return send(path, options);
   }
 }
@@ -132,17 +136,38 @@ export async function* follow(first, again, signal) {
   }
 }
 
-// Yields new decisions of all processes until the signal is aborted.
+const shown = (signal) => new Promise((done) => {
+  if (!document.hidden) { done(); return; }
+  document.addEventListener("visibilitychange", () => done(), { once: true, signal });
+  signal.addEventListener("abort", () => done());
+});
+
+// Aborts when the signal does, and when the tab is hidden.
+function whileShown(signal) {
+  const own = new AbortController();
+  signal.addEventListener("abort", () => own.abort(), { signal: own.signal });
+  document.addEventListener("visibilitychange", () => document.hidden && own.abort(), { signal: own.signal });
+  return own;
+}
+
+// Yields new decisions of all processes until the signal is aborted. A browser has six connections to a gateway for all its tabs,
+// so a hidden tab gives its own back. After each gap the newest decisions are yielded, the oldest first, whether they are known or not.
 export async function* newDecisions(query, signal) {
-  for (let failures = 0; !signal.aborted; failures += 1) {
+  for (let failures = 0, gap = false; !signal.aborted; failures += 1, gap = true) {
+    await shown(signal);
+    if (signal.aborted) return;
+    const own = whileShown(signal);
     try {
-      const answer = await request("decision-stream", { query, signal });
+      const answer = await request("decision-stream", { query, signal: own.signal });
       for await (const item of events(answer)) {
         failures = 0;
         if (item.event === "decision") yield item.data;
+        else if (item.event === "following" && gap) yield* (await api.get("decisions", { ...query, slim: true, limit: 50 }, own.signal)).decisions.reverse();
       }
     } catch (error) {
-      if (error.name === "AbortError" || (error.status >= 400 && error.status < 500)) return;
+      if (error.name !== "AbortError" && error.status >= 400 && error.status < 500) return;
+    } finally {
+      own.abort();
     }
     await pause(BACKOFF[Math.min(failures, BACKOFF.length - 1)], signal);
   }

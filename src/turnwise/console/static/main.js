@@ -2,6 +2,7 @@
 
 import { h, icon, replace } from "./dom.js";
 import { api, auth, ROOT } from "./api.js";
+import { dialog, finder } from "./dialogs.js";
 import { empty, problem } from "./parts.js";
 import { may, me } from "./shell.js";
 
@@ -110,15 +111,6 @@ addEventListener("popstate", () => show());
 
 // ---- dialogs ---------------------------------------------------------------------------------------------------------
 
-function dialog(name, content, onclose) {
-  const box = h("dialog", { class: name, "aria-label": name === "palette" ? "Go to" : name, onclick: (event) => event.target === box && box.close() }, content);
-  box.addEventListener("close", () => { box.remove(); onclose?.(); });
-  document.body.append(box);
-  box.showModal();
-  box.scrollTop = 0;
-  return box;
-}
-
 auth.ask = (reason) => new Promise((done) => {
   if (document.querySelector("dialog.key")) { done(false); return; }
   let given = false;
@@ -128,39 +120,25 @@ auth.ask = (reason) => new Promise((done) => {
     h("p", null, reason && auth.key ? "The gateway does not accept this key." : "This gateway asks for a key or a token. It stays in this tab and is forgotten when the tab closes."),
     h("label", { for: "key" }, "API key or JSON web token"), field,
     h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
-  dialog("key", form, () => done(given));
+  dialog("key", "Key", form, async () => {
+    done(given);
+    // Another key may have other rights.
+    if (given && me.app) try { Object.assign(me, await api.get("me")); drawRail(here()[0] || ""); } catch { /* the page says it */ }
+  });
   field.focus();
 });
 
 let destinations = [];
 
 function palette() {
+  const draw = finder("Go to a page or an agent, or search messages", (given) => {
+    const words = given.toLowerCase();
+    const found = [...PAGES.map(([path, name, text]) => [text, path, name]), ...destinations.map((name) => [name, `agents/${encodeURIComponent(name)}`, "agents"])]
+      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, PAGES.length);
+    return words ? [...found, [`Search decisions for “${given}”`, `decisions?words=${encodeURIComponent(given)}`, "search"]] : found;
+  }, (path) => go(path));
   // The names of the agents are asked for when they are needed first: the first page does not wait for them.
   if (!destinations.length && may("agents:read")) api.get("agents", { limit: 200 }).then((page) => { destinations = page.agents.map((each) => each.name); draw(); }, () => {});
-  const list = h("ul", { role: "listbox", id: "found", "aria-label": "Destinations" });
-  const field = h("input", { type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "found", "aria-label": "Go to a page or an agent, or search messages", placeholder: "Go to a page or an agent, or search messages" });
-  let options = [], at = 0;
-  const draw = () => {
-    const words = field.value.trim().toLowerCase();
-    options = [...PAGES.map(([path, name, text]) => [text, path, name]), ...destinations.map((name) => [name, `agents/${encodeURIComponent(name)}`, "agents"])]
-      .filter(([text]) => text.toLowerCase().includes(words)).slice(0, PAGES.length);
-    if (words) options.push([`Search decisions for “${field.value.trim()}”`, `decisions?words=${encodeURIComponent(field.value.trim())}`, "search"]);
-    at = Math.min(at, options.length - 1);
-    replace(list, options.map(([text, path, name], i) => h("li", { role: "option", id: `o${i}`, "aria-selected": i === at, onclick: () => choose(path) }, icon(name), text)));
-    field.setAttribute("aria-activedescendant", `o${at}`);
-  };
-  const choose = (path) => { box.close(); go(path); };
-  field.addEventListener("input", () => { at = 0; draw(); });
-  field.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown") at = Math.min(at + 1, options.length - 1);
-    else if (event.key === "ArrowUp") at = Math.max(at - 1, 0);
-    else if (event.key === "Enter" && options[at]) { event.preventDefault(); choose(options[at][1]); return; } else return;
-    event.preventDefault();
-    draw();
-  });
-  const box = dialog("palette", [field, list]);
-  draw();
-  field.focus();
 }
 
 const WORDS = [
@@ -176,7 +154,7 @@ function help() {
   // A page that is still being loaded tells its keys later.
   drawKeys = () => replace(own, pageKeys.length ? [h("h3", null, "On this page"), list(pageKeys.map(([key, what]) => [key, what]))] : null);
   drawKeys();
-  const box = dialog("help", [h("h2", null, "Keys"), own,
+  const box = dialog("help", "Keys", [h("h2", null, "Keys"), own,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
     h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))], () => { drawKeys = () => {}; });
 }
@@ -187,7 +165,8 @@ addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
   const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  // A search keeps its words: the list still shows what they found.
+  if (event.key === "Escape" && typing) { event.preventDefault(); event.target.blur(); return; }
   if (typing) return;
   const jumps = prefix && event.key in JUMPS;
   prefix = false;

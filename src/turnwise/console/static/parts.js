@@ -3,13 +3,23 @@
 import { add, h, icon, replace, svg } from "./dom.js";
 import { api, part, Problem } from "./api.js";
 import { ago, methodWords, ms, number, percent, plural, time } from "./text.js";
-import { complain, may, me, toast } from "./shell.js";
+import { finder } from "./dialogs.js";
+import { complain, handoff, may, me, toast } from "./shell.js";
 
-const hue = (name) => {
-  let sum = 7;
-  for (const char of name) sum = (sum * 31 + char.codePointAt(0)) % 3600;
-  return sum % 360;
-};
+const HUES = 12, hues = new Map();
+
+// A name has the same hue everywhere, unless another name of this tab has it: then it gets the next free one.
+function hue(name) {
+  if (!hues.has(name)) {
+    let sum = 0;
+    for (const char of name) sum = (Math.imul(sum, 31) + char.codePointAt(0)) >>> 0;
+    const taken = new Set(hues.values());
+    let slot = sum % HUES;
+    for (let tries = 0; taken.has(slot) && tries < HUES; tries += 1) slot = (slot + 5) % HUES;
+    hues.set(name, slot);
+  }
+  return hues.get(name) * (360 / HUES);
+}
 
 // An agent's name. The hue is a help only: the name is always there.
 export const chip = (name, plain) => h(plain ? "span" : "a", {
@@ -144,6 +154,22 @@ export const labelText = (decision) => {
   return decision.label === decision.selection.agent ? h("span", { class: "right" }, "right") : h("span", { class: "wrong" }, `→ ${decision.label}`);
 };
 
+// Lets a person find one agent by typing.
+export const pickAgent = (agents, choose) => finder("The agent that should have answered", (words) => {
+  const found = agents.filter((name) => name.toLowerCase().includes(words.toLowerCase())), first = (name) => !name.toLowerCase().startsWith(words.toLowerCase());
+  return found.sort((a, b) => first(a) - first(b)).map((name) => [name, name, "agents"]);
+}, choose);
+
+export const wasAsked = (decision) => decision.selection.outcome === "clarify";
+export const tellAsked = () => toast("The user was asked, so no agent was chosen yet. Pick the one that should have answered.");
+
+// A label that says another agent can become an example of that agent.
+function exampleLink(decision) {
+  const { label } = decision;
+  if (!label || !decision.text || (label === decision.selection.agent && !wasAsked(decision)) || !me.definitions || !may("definitions:write")) return null;
+  return h("p", null, h("a", { href: `agents/${part(label)}`, onclick: () => { handoff.example = decision.text; } }, `Make this message an example of ${label}`));
+}
+
 function labelling(decision, agents, onlabel) {
   const box = h("section", { class: "labelling" });
   const set = async (agent) => {
@@ -158,18 +184,46 @@ function labelling(decision, agents, onlabel) {
     onlabel?.(decision);
     toast(agent ? `Labelled ${agent}.` : "Label removed.", ["Undo", () => set(before)]);
   };
-  const draw = () => replace(box, h("h3", null, "Who should have answered"),
-    h("p", { class: "row" },
-      h("button", { class: decision.label === decision.selection.agent ? "on" : "", onclick: () => set(decision.selection.agent) }, "Right ", h("kbd", null, "y")),
-      select("Another agent", decision.label && decision.label !== decision.selection.agent ? decision.label : "",
-        [["", "Another agent…"], ...agents.filter((name) => name !== decision.selection.agent).map((name) => [name, name])], (name) => name && set(name)),
-      decision.label ? h("button", { class: "quiet", onclick: () => set(null) }, "Remove") : null));
+  const right = () => (wasAsked(decision) ? tellAsked() : set(decision.selection.agent)), pick = () => pickAgent(agents, set);
+  const draw = () => {
+    const isRight = decision.label === decision.selection.agent && !wasAsked(decision), other = decision.label && !isRight;
+    replace(box, h("h3", null, "Who should have answered"),
+      h("p", { class: "row" },
+        wasAsked(decision) ? null : h("button", { class: isRight ? "on" : "", "aria-pressed": isRight, onclick: right }, "Right ", h("kbd", null, "y")),
+        h("button", { class: other ? "on" : "", onclick: pick }, other ? decision.label : "Another agent…", " ", h("kbd", null, "l")),
+        decision.label ? h("button", { class: "quiet", onclick: () => set(null) }, "Remove") : null),
+      exampleLink(decision));
+  };
   draw();
-  box.set = set;
+  Object.assign(box, { right, pick });
   return box;
 }
 
+// The keys that label the decision of the panel that `panel()` returns.
+export const labelKeys = (panel) => [["y", "label as right", () => panel()?.querySelector(".labelling")?.right()], ["l", "label another agent", () => panel()?.querySelector(".labelling")?.pick()]];
+
 // ---- tables ----------------------------------------------------------------------------------------------------------
+
+// The search field of a list. It searches while the user types, which draws the page again and keeps the focus; Enter and the
+// down key go to the first row.
+let typing = false;
+export function searchField(label, value, change, rows) {
+  const field = h("input", { type: "search", value, placeholder: label, "aria-label": label });
+  let timer;
+  const run = () => { clearTimeout(timer); timer = null; typing = true; change(field.value.trim()); };
+  field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(run, 250); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    if (timer) run(); else rows().go(0, true);
+  });
+  // To be called when the field is in the page.
+  field.resume = () => {
+    if (typing) { field.focus(); field.setSelectionRange(field.value.length, field.value.length); }
+    typing = false;
+  };
+  return field;
+}
 
 // A table that draws only the rows in sight. more() loads the next rows and returns whether there may be others.
 export function table({ label, columns, row, open, more, height = 44 }) {

@@ -94,9 +94,9 @@ export function markdown(text) {
       flush();
       const [, start] = ITEM.exec(line);
       const items = [];
-      for (; i < lines.length && ITEM.test(lines[i]); i += 1) items.push(h("li", { dir: "auto" }, inline(ITEM.exec(lines[i])[2])));
+      for (; i < lines.length && ITEM.test(lines[i]); i += 1) items.push(h("li", null, inline(ITEM.exec(lines[i])[2])));
       i -= 1;
-      blocks.push(start === undefined ? h("ul", null, items) : h("ol", { start }, items));
+      blocks.push(h(start === undefined ? "ul" : "ol", { start, dir: "auto" }, items));
     } else if (!line.trim()) flush();
     else paragraph.push(line);
   }

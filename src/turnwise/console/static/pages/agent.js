@@ -38,10 +38,12 @@ export async function page({ box, signal, params, title, go }) {
     agent?.skills.length ? section("Skills", agent.skills.length, h("ul", { class: "plainlist" }, agent.skills.map((each) => h("li", null, h("b", null, each.name), h("span", { class: "grow", dir: "auto" }, each.description))))) : null,
     recent.decisions.length ? lately(recent.decisions) : null);
   replace(box, column);
+  const example = handoff.example.trim().replace(/\s+/g, " ");
+  handoff.example = "";
   if (!may("definitions:read")) { if (!agent) replace(box, empty("There is no such agent", "It has another name, or you may not use it.", h("a", { class: "button", href: "agents" }, "All agents"))); return; }
   const { definition } = await import("./definition.js");
   await Promise.all([
-    definition(versions, name, agent, { signal, go }).catch((error) => error.name === "AbortError" || replace(versions, problem(error))),
+    definition(versions, name, agent, { signal, go, example }).catch((error) => error.name === "AbortError" || replace(versions, problem(error))),
     api.get("definitions/lint", {}, signal).then((report) => {
       const own = report.findings.filter((each) => each.agents.includes(name));
       if (own.length) replace(lint, section("What makes it hard to tell apart", own.length, findings(own)));

@@ -1,37 +1,14 @@
 // Chat: talk as any user. The decision is beside each answer before its first word.
 
 import { api, auth, follow, part, Problem } from "../api.js";
-import { add, chip, confidence, empty, h, icon, problem, replace, why } from "../parts.js";
+import { dialog } from "../dialogs.js";
+import { add, chip, confidence, empty, h, icon, labelKeys, problem, replace, why } from "../parts.js";
 import { complain, handoff, may, me, newId, toast } from "../shell.js";
 import { markdown, methodWords, plural } from "../text.js";
+import { waitForm } from "./waits.js";
 
 const PAGE = 60;
 const phone = matchMedia("(max-width: 760px)");
-
-// What the user is asked to answer; each form tells `send(path, body)` what he said.
-function waitForm(wait, send) {
-  const reply = (body) => send({ call_id: wait.call_id, ...body });
-  if (wait.kind === "confirmation") {
-    return h("form", { class: "waitbox", onsubmit: (event) => event.preventDefault() },
-      h("p", null, chip(wait.agent), " wants to call ", h("code", null, wait.tool), "."),
-      Object.keys(wait.arguments).length ? h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)) : null,
-      h("p", { class: "row" }, h("button", { class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
-        h("button", { onclick: () => reply({ approved: false }) }, "Decline")));
-  }
-  if (wait.kind === "tool_result") {
-    const field = h("textarea", { rows: 2, "aria-label": `Result of ${wait.tool}`, placeholder: "The result: text or JSON" });
-    return h("form", { class: "waitbox", onsubmit: (event) => {
-      event.preventDefault();
-      let result = field.value;
-      try { result = JSON.parse(field.value); } catch { /* plain text */ }
-      reply({ result });
-    } }, h("p", null, chip(wait.agent), " waits for the result of ", h("code", null, wait.tool), "."),
-      h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)), field, h("p", null, h("button", { type: "submit", class: "primary" }, "Send the result")));
-  }
-  const field = h("input", { "aria-label": wait.text || "Your reply", placeholder: "Your reply", required: true, autocomplete: "off" });
-  return h("form", { class: "waitbox", onsubmit: (event) => { event.preventDefault(); reply({ text: field.value }); } },
-    h("p", null, chip(wait.agent), " waits for a reply."), h("p", { class: "row" }, field, h("button", { type: "submit", class: "primary" }, "Reply")));
-}
 
 export async function page({ box, signal, params, query, go, setQuery, title, keys }) {
   let session = params[0] || newId("console"), user = query.get("user") || "", selected = null, running = null, atEnd = true;
@@ -44,7 +21,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const split = h("div", { class: "split" }, h("div", { class: "chat" }, talk, h("div", { class: "composer" }, form)));
   replace(box, split);
   const turns = new Map();
-  let agents = [];
+  let agents = [], newest = 0;
   if (may("decisions:label")) api.get("agents", { limit: 200 }, signal).then((page) => { agents = page.agents.map((each) => each.name); }, () => {});
 
   const path = (rest = "") => `sessions/${part(session)}${rest}`;
@@ -54,10 +31,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   };
   const changeUser = () => {
     const name = h("input", { id: "as", value: user || me.user || "", required: true, autocomplete: "off" });
-    const dialog = h("dialog", { "aria-label": "Talk as" }, h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { type: "submit", class: "primary" }, "New session"))));
-    dialog.addEventListener("close", () => dialog.remove());
-    document.body.append(dialog);
-    dialog.showModal();
+    dialog("as", "Talk as", h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { type: "submit", class: "primary" }, "New session"))));
   };
 
   for (const each of [talk, box]) each.addEventListener("scroll", () => { if (each === talk || phone.matches) atEnd = each.scrollHeight - each.scrollTop - each.clientHeight < 80; });
@@ -90,10 +64,10 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.box.classList.add("at");
     if (small) turn.line.after(aside);
     else if (aside.parentNode !== split) split.append(aside);
-    const decision = { session_id: session, user: user || me.user, sequence: turn.sequence, selection: turn.selection };
+    const decision = Object.assign(turn.decision ||= {}, { session_id: session, user: user || me.user, sequence: turn.sequence, text: turn.text, selection: turn.selection });
     const draw = () => replace(aside, why(decision, { agents, full: false }));
     draw();
-    if (!turn.selection.verdicts.length) {
+    if (!turn.selection.verdicts.length || (turn.stored && decision.label === undefined && may("decisions:label"))) {
       try {
         Object.assign(decision, await api.get(path(`/decisions/${turn.sequence}`), asUser(), signal));
         turn.selection = decision.selection;
@@ -104,21 +78,33 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 
   // ---- one exchange: a message, its decision, what the agents say, and what they wait for ----
 
+  const lineOf = (turn) => h("button", { class: "decided", "aria-pressed": "false", title: "Why this agent", hidden: true, onclick: () => showWhy(turn, true) });
   const exchange = (event, before) => {
-    const turn = { key: event.id, invocation: event.invocation_id, sequence: event.sequence, bodies: h("div"), waits: h("div"), status: h("p", { class: "status", role: "status" }), live: new Map(), attempt: event.attempt };
-    turn.line = h("button", { class: "decided", "aria-pressed": "false", onclick: () => showWhy(turn, true) });
+    const turn = { key: event.id, invocation: event.invocation_id, sequence: event.sequence, text: event.text, bodies: h("div"), waits: h("div"), status: h("p", { class: "status", role: "status" }), live: new Map(), seen: new Set(), attempt: event.attempt, stored: Boolean(event.sequence) };
+    turn.line = lineOf(turn);
     turn.tools = h("div", { class: "tools" });
-    turn.box = h("article", { class: "turn", "aria-label": "Exchange" }, h("div", { class: "said" }, h("div", { dir: "auto", tabindex: event.text.length > 600 ? 0 : null }, shortened(event.text))), turn.line, turn.bodies, turn.waits, turn.status, turn.tools);
-    turn.line.hidden = true;
+    turn.box = h("article", { class: "turn", "aria-label": "Exchange" }, saidLine(event.text), turn.line, turn.bodies, turn.waits, turn.status, turn.tools);
     before ? talk.insertBefore(turn.box, before) : talk.append(turn.box);
     turns.set(turn.key, turn);
     return turn;
   };
+  // Earlier messages are loaded later, so the order is that of the page.
+  const inOrder = () => [...turns.values()].sort((a, b) => (a.line.compareDocumentPosition(b.line) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1));
   const decide = (turn, selection) => {
     turn.selection = selection;
     turn.line.hidden = false;
     replace(turn.line, chip(selection.agent, true), h("span", null, methodWords(selection.method)), confidence(selection));
-    turn.line.title = "Why this agent";
+  };
+  // A reply within an exchange is decided, too: its line is below it, and the line of the first message stays.
+  const replied = (turn, event) => {
+    const reply = { key: event.id, sequence: event.sequence, text: textOf(event), box: turn.box, stored: turn.stored };
+    reply.line = lineOf(reply);
+    add(turn.bodies, turn.echoed || !reply.text ? null : saidLine(reply.text), reply.line);
+    turn.echoed = false;
+    if (!event.actions.selection) return;
+    turns.set(reply.key, reply);
+    decide(reply, event.actions.selection);
+    turn.latest = reply;
   };
   const actions = (turn) => {
     const tool = (name, text, run) => h("button", { class: "quiet", onclick: run }, icon(name), text);
@@ -148,16 +134,18 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     }
     const from = event.actions.rewind?.from_sequence;
     if (from) for (const [id, node] of turn.live) if (node.sequence >= from) { node.remove(); turn.live.delete(id); }
-    if (event.actions.selection) decide(turn, event.actions.selection);
+    newest = Math.max(newest, event.partial ? 0 : event.sequence || 0);
+    const again = turn.seen.has(event.id);
+    if (!event.partial) turn.seen.add(event.id);
+    if (event.author === "user" && turn.selection && event.sequence !== turn.sequence) { if (!again) replied(turn, event); } else if (event.actions.selection) decide(turn, event.actions.selection);
     if (event.author === "user" || (event.branch || "").includes(">")) return;
-    const parts = event.content?.parts || [], text = parts.filter((each) => each.kind === "text").map((each) => each.text).join("");
+    const parts = event.content?.parts || [], text = textOf(event);
     if (event.partial) {
       const node = body(turn, event.id, event.author);
       node.classList.add("live");
       node.text.data = node.text.data.slice(0, event.offset ?? node.text.data.length) + text;
       turn.status.textContent = "";
     } else {
-      const choices = parts.find((each) => each.kind === "data" && each.name === "choices" && Array.isArray(each.data));
       if (text) {
         const node = body(turn, event.id, event.author);
         node.classList.remove("live");
@@ -165,19 +153,25 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
         const by = node.querySelector(".by");
         replace(node, by, markdown(text));
       }
-      if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
-      for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", h("code", null, call.tool)));
-      for (const file of parts.filter((each) => each.kind === "artifact" || each.kind === "blob")) add(turn.bodies, h("p", { class: "status" }, `File ${file.name || file.mime_type}`));
-      if (event.actions.transfer_to) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " passes on to ", chip(event.actions.transfer_to)));
-      if (event.error) add(turn.bodies, h("p", { class: "status bad", dir: "auto" }, event.error.message));
+      if (!again) extras(turn, event, parts);
       const end = event.actions.end;
       if (end && !["completed", "clarify"].includes(end.reason)) finish(turn, end);
     }
     toEnd();
   };
+  // What an event brings besides text.
+  const extras = (turn, event, parts) => {
+    const choices = parts.find((each) => each.kind === "data" && each.name === "choices" && Array.isArray(each.data));
+    if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
+    for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", h("code", null, call.tool)));
+    for (const file of parts.filter((each) => each.kind === "artifact" || each.kind === "blob")) add(turn.bodies, h("p", { class: "status" }, `File ${file.name || file.mime_type}`));
+    if (event.actions.transfer_to) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " passes on to ", chip(event.actions.transfer_to)));
+    if (event.error) { turn.failed = event.error.message; add(turn.bodies, h("p", { class: "status bad", dir: "auto" }, turn.failed)); }
+  };
   const finish = (turn, end) => {
     turn.status.classList.toggle("bad", end.reason === "failed");
-    turn.status.textContent = end.reason === "cancelled" ? "Stopped." : end.detail || `Ended: ${end.reason}.`;
+    const told = end.reason === "cancelled" ? "Stopped." : end.detail || `Ended: ${end.reason}.`;
+    turn.status.textContent = told === turn.failed ? "" : told;
     for (const node of turn.live.values()) node.classList.remove("live");
   };
   const waits = (turn, open) => {
@@ -207,7 +201,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
           turn.status.textContent = "";
           for (const node of turn.live.values()) node.classList.remove("live");
           if (item.data.end && !["completed", "clarify"].includes(item.data.end.reason)) finish(turn, item.data.end);
-          if (item.data.error) { turn.status.classList.add("bad"); turn.status.textContent = item.data.error.message; }
+          if (item.data.error && item.data.error.message !== turn.failed) { turn.status.classList.add("bad"); turn.status.textContent = item.data.error.message; }
           waits(turn, item.data.waits);
           break;
         }
@@ -218,7 +212,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
           turn.status.textContent = "";
         }
         if (item.event === "event" || item.event === "partial") take(turn, event);
-        if (event.actions.selection && event.author === "user") showWhy(turn);
+        if (event.actions.selection && event.author === "user") showWhy(turn.latest || turn);
       }
     } catch (error) {
       turn.status.classList.add("bad");
@@ -234,7 +228,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     if (!text.trim() || running) return;
     talk.querySelector(".empty")?.remove();
     for (const each of talk.querySelectorAll(".choices")) each.remove();
-    for (const each of turns.values()) replace(each.waits);
+    for (const each of turns.values()) if (each.waits) replace(each.waits);
     field.value = "";
     grow();
     const id = newId("m"), turn = exchange({ id, text, attempt: 1 });
@@ -251,7 +245,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 
   const answer = (turn, wait, given) => {
     replace(turn.waits);
-    if (given.text) add(turn.bodies, h("div", { class: "said" }, h("div", { dir: "auto" }, given.text)));
+    turn.echoed = Boolean(given.text);
+    if (given.text) add(turn.bodies, saidLine(given.text));
     else add(turn.bodies, h("p", { class: "status" }, given.approved === undefined ? "Result sent." : given.approved ? "Approved." : "Declined."));
     const at = path(`/invocations/${part(wait.invocation_id)}`);
     stream(turn, { path: `${at}/answer`, method: "POST", query: asUser(), body: given, repeatable: true }, { path: `${at}/events`, query: asUser() });
@@ -267,11 +262,11 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   };
 
   const after = (turn) => {
-    const all = [...turns.values()];
+    const all = inOrder();
     for (const each of all.slice(all.indexOf(turn))) { each.box.remove(); turns.delete(each.key); }
   };
   const regenerate = (turn) => {
-    const text = turn.box.querySelector(".said").textContent, invocation = turn.invocation;
+    const { text, invocation } = turn;
     after(turn);
     const fresh = exchange({ id: newId("m"), text, attempt: 1 });
     fresh.status.textContent = "Deciding…";
@@ -282,7 +277,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     try {
       await api.post(path("/rewind"), { invocation_id: turn.invocation }, asUser());
     } catch (error) { complain(error); return; }
-    field.value = turn.box.querySelector(".said").textContent;
+    field.value = turn.text;
     after(turn);
     aside.remove();
     field.focus();
@@ -292,7 +287,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const fork = async (turn) => {
     try {
       const made = await api.post(path("/fork"), { before_invocation_id: turn.invocation }, asUser());
-      handoff.text = turn.box.querySelector(".said").textContent;
+      handoff.text = turn.text;
       go(`chat/${part(made.id)}${user ? `?user=${part(user)}` : ""}`);
     } catch (error) { complain(error); }
   };
@@ -316,13 +311,12 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   // Adds the events of the log; a user's message begins an exchange, or answers a wait within one.
   const show = (events, before) => {
     let turn = null;
-    const known = new Map([...turns.values()].map((each) => [each.invocation, each]));
+    const known = new Map([...turns.values()].filter((each) => each.invocation).map((each) => [each.invocation, each]));
     for (const event of events) {
-      const text = (event.content?.parts || []).filter((each) => each.kind === "text").map((each) => each.text).join("");
       if (event.author === "user" && event.content) {
         const same = known.get(event.invocation_id);
-        if (same && event.actions.answers) { turn = same; if (text) add(turn.bodies, h("div", { class: "said" }, h("div", { dir: "auto" }, shortened(text)))); } else {
-          turn = exchange({ ...event, text }, before);
+        if (same && (event.actions.answers || same.sequence === event.sequence)) turn = same; else {
+          turn = exchange({ ...event, text: textOf(event) }, before);
           known.set(event.invocation_id, turn);
           actions(turn);
         }
@@ -345,10 +339,39 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     talk.prepend(more);
   };
 
+  // Goes on with what runs or waits.
+  const goOn = async (status) => {
+    for (const id of new Set([...status.running, ...status.waits.map((each) => each.invocation_id)])) {
+      const turn = [...turns.values()].find((each) => each.invocation === id);
+      if (!turn) continue;
+      const state = await api.get(path(`/invocations/${part(id)}`), asUser(), signal);
+      const of = { path: path(`/invocations/${part(id)}/events`), query: asUser() };
+      if (state.state === "waiting") waits(turn, state.waits);
+      else if (state.state === "running") stream(turn, of, of);
+    }
+  };
+  // Who comes back to this tab sees what was said in another one.
+  let reading = false;
+  const catchUp = async () => {
+    if (document.hidden || running || reading || !newest) return;
+    reading = true;
+    try {
+      const { events } = await api.get(path("/events"), { ...asUser(), after: newest }, signal);
+      if (events.length && !running) {
+        for (const each of turns.values()) if (each.waits) replace(each.waits);
+        const last = show(events);
+        if (last) showWhy(last.latest || last);
+        await goOn(await api.get(path(), asUser(), signal));
+      }
+    } catch { /* the next message says what is wrong */ } finally { reading = false; }
+  };
+  addEventListener("focus", catchUp, { signal });
+  document.addEventListener("visibilitychange", catchUp, { signal });
+
   header();
-  keys([["i", "write a message", () => field.focus()], ["n", "new session", () => go("chat")], ["k", "the exchange before", () => step(-1)], ["j", "the exchange after", () => step(1)]]);
+  keys([["i", "write a message", () => field.focus()], ["n", "new session", () => go("chat")], ["k", "the exchange before", () => step(-1)], ["j", "the exchange after", () => step(1)], ...labelKeys(() => aside)]);
   const step = (by) => {
-    const all = [...turns.values()], at = all.findIndex((each) => each.key === selected), next = all[Math.max(0, Math.min(all.length - 1, (at < 0 ? all.length : at) + by))];
+    const all = inOrder(), at = all.findIndex((each) => each.key === selected), next = all[Math.max(0, Math.min(all.length - 1, (at < 0 ? all.length : at) + by))];
     if (next) { showWhy(next); next.box.scrollIntoView({ block: "nearest" }); next.line.focus({ preventScroll: true }); }
   };
   if (!may("messages:write")) field.disabled = button.disabled = true;
@@ -362,16 +385,9 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       }
       const last = show(page.events);
       earlier(page.events[0]?.sequence || 1);
-      if (last) showWhy(last);
+      if (last) showWhy(last.latest || last);
       toEnd();
-      const open = [...status.running, ...status.waits.map((each) => each.invocation_id)];
-      for (const id of new Set(open)) {
-        const turn = [...turns.values()].find((each) => each.invocation === id);
-        if (!turn) continue;
-        const state = await api.get(path(`/invocations/${part(id)}`), asUser(), signal);
-        if (state.state === "waiting") waits(turn, state.waits);
-        else if (state.state === "running") stream(turn, { path: path(`/invocations/${part(id)}/events`), query: asUser() }, { path: path(`/invocations/${part(id)}/events`), query: asUser() });
-      }
+      await goOn(status);
     } catch (error) {
       if (error.name === "AbortError") return;
       talk.append(problem(error));
@@ -387,4 +403,6 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 }
 
 const MOST = 4000;
+const textOf = (event) => (event.content?.parts || []).filter((each) => each.kind === "text").map((each) => each.text).join("");
+const saidLine = (text) => h("div", { class: "said" }, h("div", { dir: "auto", tabindex: text.length > 600 ? 0 : null }, shortened(text)));
 const shortened = (text) => (text.length > MOST ? [text.slice(0, MOST), h("small", null, ` … ${plural(text.length - MOST, "more character")}`)] : text);

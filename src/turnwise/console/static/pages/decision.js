@@ -1,7 +1,7 @@
 // One decision, at an address of its own.
 
 import { api, part } from "../api.js";
-import { h, replace, why } from "../parts.js";
+import { h, labelKeys, replace, why } from "../parts.js";
 import { may } from "../shell.js";
 
 export async function page({ box, signal, params, query, title, keys }) {
@@ -11,6 +11,6 @@ export async function page({ box, signal, params, query, title, keys }) {
     may("decisions:label") ? api.get("agents", { limit: 200 }, signal) : { agents: [] }]);
   title("Decision", h("code", null, `${session} · ${sequence}`), h("a", { class: "button push", href: `chat/${part(session)}?user=${part(decision.user)}` }, "Open in the chat"));
   const panel = why(decision, { agents: known.agents.map((each) => each.name) });
-  keys([["y", "label as right", () => panel.querySelector(".labelling")?.set(decision.selection.agent)], ["l", "label another agent", () => panel.querySelector(".labelling select")?.focus()]]);
+  keys(labelKeys(() => panel));
   replace(box, h("div", { class: "narrow" }, panel));
 }

@@ -1,7 +1,7 @@
 // Decisions: all of them, newest first, with filters in the address; one beside the list.
 
 import { api, newDecisions, part } from "../api.js";
-import { chip, confidence, empty, h, icon, labelText, replace, said, select, table, why } from "../parts.js";
+import { chip, confidence, empty, h, icon, labelKeys, labelText, problem, replace, said, searchField, select, table, why } from "../parts.js";
 import { may, mayAll } from "../shell.js";
 import { methodWords, number, plural, time } from "../text.js";
 
@@ -66,16 +66,14 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     try {
       each.selection = (await api.get(`sessions/${part(each.session_id)}/decisions/${each.sequence}`, { user: each.user }, mine)).selection;
       if (open === each) draw(each);
-    } catch (error) { if (error.name !== "AbortError") throw error; }
+    } catch (error) { if (error.name !== "AbortError") aside.append(problem(error, () => show(each))); }
   };
   const close = () => { aside.remove(); open = null; setQuery({ open: "" }); rows.refresh(); };
   const draw = (each) => replace(aside,
     h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     why(each, { agents, onlabel: () => rows.refresh() }));
 
-  const search = h("input", { type: "search", value: query.get("words") || "", placeholder: "Words of the message", "aria-label": "Words of the message" });
-  let timer;
-  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change({ words: search.value.trim() }), 250); });
+  const search = searchField("Words of the message", query.get("words") || "", (words) => change({ words }), () => rows);
   const change = (changes) => { setQuery({ ...changes, open: "" }); go(`decisions${location.search}`, { replace: true }); };
 
   // The search stays in its place when the others are drawn again: who is typing keeps the focus.
@@ -99,10 +97,10 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   drawFilters({ agents: [], methods: [] });
 
   keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["e", "to the end of the list", () => toEnd()],
-    ["y", "label as right", () => aside.querySelector(".labelling")?.set(open.selection.agent)], ["l", "label another agent", () => aside.querySelector(".labelling select")?.focus()],
+    ...labelKeys(() => aside),
     ["o", "open in the chat", () => open && go(`chat/${part(open.session_id)}?user=${part(open.user)}`)], ["x", "close the panel", close]]);
 
-  if (query.get("words") !== null) { search.focus(); search.setSelectionRange(search.value.length, search.value.length); }
+  search.resume();
   const { session_id: _, words: __, order: ___, ...countable } = filters;
   const [, counted] = await Promise.all([rows.load(), filters.session_id ? null : api.get("decision-counts", countable, signal).catch(() => null),
     may("decisions:label") ? api.get("agents", { limit: 200 }, signal).then((found) => { agents = found.agents.map((each) => each.name); }) : null]);

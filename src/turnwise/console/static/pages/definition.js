@@ -2,9 +2,10 @@
 
 import { api, part } from "../api.js";
 import { add, h, needs, NO_DEFINITIONS, problem, replace } from "../parts.js";
-import { complain, may, me, toast } from "../shell.js";
+import { complain, handoff, may, me, toast } from "../shell.js";
 import { number, time } from "../text.js";
 
+const TRIES = 6, EVERY = 250;
 const IN_FORM = ["description", "not_for", "examples", "patterns", "enabled"], NOT_CONTENT = ["name", "status", "note"];
 const EMPTY = [undefined, null, ""];
 
@@ -42,12 +43,12 @@ function readPatterns(text, known) {
   });
 }
 
-function form(base, { onsave, onclose }) {
+function form(base, { onsave, onclose, example }) {
   const field = (label, node, hint) => { node.id = `f-${label.replace(/\W/g, "")}`; return h("div", { class: "field" }, h("label", { for: node.id }, label, hint ? h("small", null, ` ${hint}`) : null), node); };
   const area = (value, rows) => h("textarea", { rows, value: value || "", dir: "auto" });
-  const description = area(base.description, 3), notFor = area(base.not_for, 2), examples = area((base.examples || []).join("\n"), 8), patterns = area((base.patterns || []).map(patternText).join("\n"), 4);
+  const description = area(base.description, 3), notFor = area(base.not_for, 2), examples = area([...(base.examples || []), ...(example ? [example] : [])].join("\n"), 8), patterns = area((base.patterns || []).map(patternText).join("\n"), 4);
   const rest = Object.fromEntries(Object.entries(base).filter(([key]) => ![...IN_FORM, ...NOT_CONTENT].includes(key)));
-  const others = area(Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "", 6), enabled = h("input", { type: "checkbox", id: "f-enabled", checked: base.enabled !== false }), note = h("input", { type: "text", maxlength: 2000 });
+  const others = area(Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "", 6), enabled = h("input", { type: "checkbox", id: "f-enabled", checked: base.enabled !== false }), note = h("input", { type: "text", maxlength: 2000, value: example ? "A message that went to another agent" : "" });
   const told = h("div", { role: "status" });
   const edited = () => {
     const now = { ...base, description: description.value.trim(), not_for: notFor.value.trim(), examples: lines(examples.value), patterns: readPatterns(patterns.value, base.patterns || []), enabled: enabled.checked };
@@ -73,27 +74,40 @@ function form(base, { onsave, onclose }) {
 }
 
 // Fills `box` with the definition of an agent. `agent` is its card as it serves, or null.
-export async function definition(box, name, agent, { signal, go }) {
+export async function definition(box, name, agent, { signal, go, example = "" }) {
   const path = `agents/${part(name)}`;
   if (!me.definitions) { replace(box, needs("Drafts and history", NO_DEFINITIONS)); return; }
   const page = await api.get(`${path}/versions`, { limit: 50 }, signal);
   const versions = page.definitions, newest = versions[0], serving = versions.find((each) => each.status !== "draft");
   const served = serving?.status === "active" ? serving : null;
-  const editing = h("div"), again = () => go(path);
+  let retired = false;
+  const editing = h("div"), again = () => go(path, { replace: true });
+  // Draws the page again when the agent serves as changed, so that it shows what users get. An agent that comes or goes has no
+  // card to compare.
+  const whenServed = async () => {
+    const before = JSON.stringify(agent);
+    for (let i = 0; i < TRIES && !signal.aborted; i += 1) {
+      await new Promise((done) => setTimeout(done, EVERY));
+      if (agent && !retired && JSON.stringify(await api.get(path, {}, signal)) !== before) break;
+    }
+    if (!signal.aborted) await again();
+  };
   const act = (text, run) => async () => {
-    try { await run(); toast(text); again(); } catch (error) { complain(error); }
+    try { await run(); toast(text); await whenServed(); } catch (error) { if (error.name !== "AbortError") complain(error); }
   };
   const fromCard = agent?.matching ? { description: agent.description, examples: agent.matching.examples, patterns: agent.matching.patterns.map(({ regex, confidence }) => ({ regex, confidence })) } : {};
   const save = async (content) => {
     if (newest) await api.change("PATCH", path, newest.version, content);
     else await api.post("agents", { name, ...content });
-    toast(content.status === "draft" ? "The draft is stored. Nothing changed for users." : "It serves within a second, in every process.");
-    again();
+    if (content.status === "draft") { toast("The draft is stored. Nothing changed for users."); again(); return; }
+    replace(editing, h("p", { class: "faint", role: "status" }, "It serves within a second…"));
+    await whenServed();
+    toast("It serves now.", example ? ["Try the message", () => { handoff.text = example; go("policy"); }] : null);
   };
   const edit = () => {
     const start = newest ? { ...fromCard, ...newest.content } : fromCard;
-    replace(editing, form(start, { onsave: save, onclose: () => replace(editing) }));
-    editing.querySelector("textarea").focus();
+    replace(editing, form(start, { onsave: save, onclose: () => replace(editing), example }));
+    editing.querySelector(example ? "#f-Examples" : "textarea").focus();
   };
   const writes = may("definitions:write");
   const row = (each, i) => {
@@ -107,10 +121,11 @@ export async function definition(box, name, agent, { signal, go }) {
       each.unknown_fields?.length ? h("p", { class: "wrong" }, `A newer release wrote ${each.unknown_fields.join(", ")}: this one does not serve it.`) : null,
       h("details", { open: isDraft && each === newest }, h("summary", null, before ? `Compared with version ${before.version}` : "What it defines"), diff(before?.content || {}, each.content)));
   };
-  const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => api.change("DELETE", path, newest.version))();
+  const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => { retired = true; return api.change("DELETE", path, newest.version); })();
   replace(box, h("section", { class: "section" },
     h("h2", null, "Definition", h("small", null, served ? `version ${served.version} serves` : newest ? "a draft; code serves" : "none: the card comes from code or YAML"),
       writes ? h("span", { class: "push row" }, h("button", { onclick: edit }, newest?.status === "draft" ? "Change the draft" : "Edit"), served ? h("button", { class: "quiet", onclick: retire }, "Retire") : null) : null),
     editing, versions.length ? h("ol", { class: "plainlist versions" }, versions.map(row)) : null));
+  if (example && writes) edit();
   if (page.next) add(box, h("p", { class: "faint" }, "Older versions: ", h("code", null, `turnwise agents history ${name}`)));
 }

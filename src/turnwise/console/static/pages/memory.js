@@ -63,7 +63,7 @@ export async function page({ box, signal, query, setQuery, keys, go, title }) {
       next = listed.next;
       done = !next;
       if (!rows.rows.length && done) replace(rows.view, words || Object.values(filters).some(Boolean) ? empty("Nothing matches", "No entry of this user fits.", h("a", { class: "button", href: `memory?user=${part(user)}` }, "Clear the filters"))
-        : empty("Nothing is remembered", "Agents note what matters with context.memory; things that messages name are kept by `memory:` in turnwise.yaml. You can add a fact below."));
+        : empty("Nothing is remembered", [h("code", null, "context.memory"), " keeps what agents note, and ", h("code", null, "memory:"), " in turnwise.yaml what messages name. You can add a fact below."]));
       return !done;
     },
   });

@@ -1,7 +1,7 @@
 // Sessions: found by recency, user, words and state.
 
 import { api, part } from "../api.js";
-import { chip, empty, h, replace, select, table } from "../parts.js";
+import { chip, empty, h, replace, searchField, select, table } from "../parts.js";
 import { mayAll, me } from "../shell.js";
 import { time } from "../text.js";
 
@@ -16,10 +16,8 @@ export async function page({ box, signal, query, setQuery, keys, go }) {
   const filters = { words: query.get("words"), state: query.get("state"), user: query.get("user"), all_users: everybody };
   const seen = new Set();
   const change = (changes) => { setQuery(changes); go(`sessions${location.search}`, { replace: true }); };
-  const search = h("input", { type: "search", value: filters.words || "", placeholder: "Words of a message", "aria-label": "Words of a message" });
+  const search = searchField("Words of a message", filters.words || "", (words) => change({ words }), () => rows);
   const user = h("input", { type: "search", class: "short", value: filters.user || "", placeholder: "User", "aria-label": "User" });
-  let timer;
-  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change({ words: search.value.trim() }), 300); });
   user.addEventListener("change", () => change({ user: user.value.trim() }));
   const rows = table({
     label: "Sessions", columns: ["Begins with", "Last message", "Agent", "State", "When"],
@@ -38,7 +36,7 @@ export async function page({ box, signal, query, setQuery, keys, go }) {
   rows.view.addEventListener("keydown", (event) => { rows.opening = event.key === "Enter"; }, true);
   keys([["/", "search", () => search.focus()], ["j", "next", () => { rows.opening = false; rows.move(1); }], ["k", "previous", () => { rows.opening = false; rows.move(-1); }], ["o", "open in the chat", () => rows.current && go(`chat/${part(rows.current.id)}?user=${part(rows.current.user)}`)]]);
   replace(box, h("div", { class: "split" }, h("div", { class: "list" }, h("div", { class: "filters", role: "search" }, search, mayAll("sessions:read") ? user : null, select("State", filters.state || "", STATES, (state) => change({ state }))), rows.view)));
-  if (filters.words) { search.focus(); search.setSelectionRange(search.value.length, search.value.length); }
+  search.resume();
   await rows.load();
   return me;
 }
