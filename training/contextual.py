@@ -29,11 +29,13 @@ import numpy as np
 from contextual_belief import STEPS, fit_tracking
 from contextual_companies import Drill, by_agent, elsewhere, lines_of, made_up, read, real_dialogues, services
 from contextual_fit import Table, blended, fit
-from contextual_players import Chooser, Game, Players, Ready, heard, packaged_encoder, played, progress
+from contextual_players import CAPACITY, Chooser, Game, Players, Ready, heard, packaged_encoder, played, progress
 from contextual_rollout import Played
 from contextual_splices import spliced
 from contextual_talks import KNOWN_BY, companies, drill, drills
 
+from turnwise.matching.encoder.caching import CachingEncoder
+from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.selection.contextual import trained_model as model_module
 from turnwise.selection.contextual.trained_model import Coefficients, Model, dump, load_shipped
 
@@ -41,6 +43,8 @@ OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6
 SMALL = 4
 """By how much the numbers of drills are divided for a small training."""
+STRANGE = "third-0"
+"""The encoder that has not seen the companies left out."""
 OWN_WEIGHT = 0.5
 """Weight of a turn from the model's own history, relative to one from the right history."""
 TALKS_WEIGHT = 1.0
@@ -175,6 +179,8 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--encoders", type=Path, metavar="DIR")
     given = parser.parse_args()
+    if given.small and given.first is None:
+        parser.error("--small is a comparison: it needs --first N and --out FILE")
     began = time.perf_counter()
     if given.report:
         report(load_shipped(), given.data, read(given.data / "sgd/dev.jsonl"), "dev")
@@ -205,7 +211,7 @@ def measured(data: Path, rows: Sequence[Row], talks: Sequence[str], folder: Path
     with Players(drills_of(data, rows[:cut], known), folder) as players:
         model = trained(players)
     report(model, data, held, "held out")
-    encoder = packaged_encoder()
+    encoder = packaged_encoder() if folder is None else CachingEncoder(OnnxEncoder(folder / STRANGE), capacity=CAPACITY)
     for examples, described, _ in KNOWN_BY:
         ready = [heard(drill(name, examples, described=described), encoder) for name in strange]
         how = f"at most {examples} examples{' and descriptions' if described else ''}"

@@ -148,6 +148,7 @@ class Players:
             given = (there, [(number, drills[number]) for number in numbers], folder / apart if folder and apart else None)
             process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
+            there.close()  # else a child that dies would not be noticed
             self._processes.append(process)
             self._pipes.append(here)
         self._gathered("reading")

@@ -75,7 +75,7 @@ def learn(
         check_writable(output, "--output")
     reads = _Reads(cases or [], since, _callers(trust or []))
     result = asyncio.run(_learn(config, reads, _Bounds(min_gain, max_loss, seed), draft))
-    _print_result(result, as_json)
+    _print_result(result, as_json, trust or [])
     found = result.found
     if output is not None and found.proposal is not None:
         write_report(output, proposal_yaml(found.proposal))
@@ -83,7 +83,7 @@ def learn(
     raise typer.Exit(OK if found.proposal is not None else FAILED)
 
 
-def _print_result(result: "_Result", as_json: bool) -> None:
+def _print_result(result: "_Result", as_json: bool, trusted: list[str]) -> None:
     """Prints the proposal, the credentials with too many labels, and the drafts."""
     from turnwise.cli import terminal
     from turnwise.cli.learn_output import (
@@ -102,7 +102,7 @@ def _print_result(result: "_Result", as_json: bool) -> None:
         data = {**found.data(), **capped_data(found, keys), **worn_data(judged)}
         terminal.print_json({**data, "drafts": drafts_data(drafts)})
     else:
-        lines = [*learned_lines(found), *capped_lines(found, keys), *worn_lines(judged), *drafts_lines(drafts)]
+        lines = [*learned_lines(found), *capped_lines(found, keys, trusted), *worn_lines(judged), *drafts_lines(drafts)]
         terminal.print_lines(wrap(lines, terminal.width()))
 
 

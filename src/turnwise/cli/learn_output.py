@@ -1,6 +1,6 @@
 """The result of learning, as text for the terminal, as JSON and as YAML."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -39,12 +39,13 @@ def learned_lines(found: Learned) -> Iterator[Text]:
     yield from _agents(found)
 
 
-def capped_lines(found: Learned, keys: Mapping[str, ApiKey]) -> Iterator[Text]:
+def capped_lines(found: Learned, keys: Mapping[str, ApiKey], trusted: Sequence[str] = ()) -> Iterator[Text]:
     """The lines about credentials whose labels are over the cap although several users gave them, with what to do.
 
     Args:
         found: The result.
         keys: The app's keys by the digest of their callers.
+        trusted: The ids of the keys that are trusted already.
     """
     for each in found.capped_credentials:
         key = keys.get(each.digest)
@@ -53,7 +54,8 @@ def capped_lines(found: Learned, keys: Mapping[str, ApiKey]) -> Iterator[Text]:
             yield Text(f"{labels} of one credential that is no key of this app. It counts as one source.")
         else:
             yield Text(f"{labels} of key {key.id} ({one_line(key.name)}). A key counts as one source, whatever users it names.")
-            yield styled(f"If its server authenticates these users: turnwise learn --trust {key.id}", "bold")
+            options = " ".join(f"--trust {id_}" for id_ in (*trusted, key.id))
+            yield styled(f"If its server authenticates these users: turnwise learn {options}", "bold")
 
 
 def capped_data(found: Learned, keys: Mapping[str, ApiKey]) -> dict[str, JsonValue]:

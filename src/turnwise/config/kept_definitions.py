@@ -75,8 +75,10 @@ class KeptDefinitions:
     def _add(self, before: DefinitionSet, after: DefinitionSet) -> bool:
         """Adds a line with the changes. Returns whether the file then holds the later definitions.
 
-        Processes of one machine share the file: another one may have written this revision already, or an earlier set.
+        Processes of one machine share the file: another one may have written this revision already, or an earlier set. Of two
+        that write at once, the later one replaces the file, in which its line follows another set than the line says.
         """
+        line = _change_line(before, after).encode()
         try:
             with open(self._path, "r+b", opener=_appending) as file:
                 size = file.seek(0, os.SEEK_END)
@@ -86,7 +88,10 @@ class KeptDefinitions:
                     return False
                 kept = int(found[1])
                 if kept == before.revision < after.revision:
-                    file.write(_change_line(before, after).encode())
+                    file.write(line)
+                    file.flush()
+                    if file.tell() != size + len(line):
+                        return False
                 return kept == before.revision or kept >= after.revision
         except FileNotFoundError:
             return False

@@ -61,8 +61,9 @@ class Tuning(NamedTuple):
 
     cascade: Cascade
     changes: dict[str, JsonValue]
-    """The values that changed, by `stage.option`; `messages`, the number of messages that the matching was tuned on; and the
-    accuracy on the validation cases before and after, which never decreases.
+    """The values that changed, by `stage.option`; `messages`, the number of messages that the matching was tuned on; the
+    accuracy on the validation cases before and after, which never decreases; and `out_of_scope`, the share that weighs both
+    accuracies, if one was stated and the cases are of both kinds.
     """
 
 
@@ -104,13 +105,14 @@ async def tuned(
 
     trials = _Trials(decide, out_of_scope=out_of_scope)
     before = await trials.run(cascade)
+    stated: dict[str, JsonValue] = {"out_of_scope": out_of_scope} if out_of_scope is not None and before.has_both_kinds else {}
     refitted, messages = await _tuned_meaning(cascade, cases)
     if messages:
         found, options, reached = await _with_options(refitted, tunable, trials, await trials.run(refitted))
         if reached.is_better_than(before):
-            return _tuning(found, {"messages": messages}, options, before, reached)
+            return _tuning(found, {**stated, "messages": messages}, options, before, reached)
     found, options, reached = await _with_options(cascade, tunable, trials, before)
-    return _tuning(found, {}, options, before, reached)
+    return _tuning(found, stated, options, before, reached)
 
 
 async def tuned_options(

@@ -67,9 +67,14 @@ class SpellingCorrector:
     """Corrects texts with the words of agents' cards and an English dictionary.
 
     Safe to share between threads. Deterministic for the same texts.
+
+    Args:
+        texts: The texts of agents' cards.
+        english: Whether messages are in English only. Else a rare English word may be a word of another language.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], *, english: bool = True) -> None:
+        self._is_english = english
         self._set_words(_word_counts(texts))
 
     def changed(self, removed: Iterable[str], added: Iterable[str]) -> "SpellingCorrector":
@@ -80,7 +85,7 @@ class SpellingCorrector:
         for word in gone:
             if words[word] <= 0:
                 del words[word]
-        other = SpellingCorrector(())
+        other = SpellingCorrector((), english=self._is_english)
         other._set_words(words)
         return other
 
@@ -118,7 +123,7 @@ class SpellingCorrector:
     def _is_known(self, word: str) -> bool:
         if word in self._agent_words:
             return True
-        if 0 < self._counts.get(word, 0) < _RARE:
+        if self._is_english and 0 < self._counts.get(word, 0) < _RARE:
             return self._correction(word, True) is None
         if word in self._encoder_words or word in self._counts:
             return True

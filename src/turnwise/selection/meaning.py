@@ -19,7 +19,7 @@ from turnwise.matching.language import detector
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
-from turnwise.ports.encoder import Encoder
+from turnwise.ports.encoder import Encoder, languages_of
 from turnwise.selection.background_work import background_work
 from turnwise.selection.head_fits import FittedHeads, HeadFits
 from turnwise.selection.languages import KnownLanguages
@@ -340,7 +340,8 @@ class Meaning:
         known = None if self._before is None else self._before._phrases
         if before is None or known is None:
             # The names include agents that have no phrases.
-            return SpellingCorrector(text for each in self._tree_phrases().by_agent.values() for text in each.texts)
+            texts = (text for each in self._tree_phrases().by_agent.values() for text in each.texts)
+            return SpellingCorrector(texts, english=languages_of(self.encoder) == {"en"})
         removed, added = self._tree_phrases().changed_from(known)
         return before.spelling.changed(removed, added) if removed or added else before.spelling
 
@@ -409,8 +410,8 @@ class Meaning:
                 self._fits.adopt(FittedHeads(matcher, f"{fingerprint}-fitted", fingerprint))
                 self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
                 del reader  # and the heads before, which the fitted ones replaced
-                if is_own:
-                    cache.store_matcher(fingerprint, matcher.arrays())
+            if is_own:
+                cache.store_matcher(fingerprint, matcher.arrays())
             return True
         finally:
             claim.release()

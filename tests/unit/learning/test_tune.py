@@ -202,9 +202,10 @@ async def test_a_stated_share_of_messages_that_are_nobodys_weighs_the_accuracy()
     cases = [*(single("surely", "strong") for _ in range(16)), *(single("maybe", "weak") for _ in range(3))]
     cases += [single("maybe not", None), single("maybe, maybe", None)]
     many = await tuned(cascade, cases, out_of_scope=0.3)
+    assert many.changes["out_of_scope"] == 0.3
     assert many.changes["patterns.threshold"] == 0.8
     assert many.changes["accuracy_before"] == pytest.approx(0.7)
     assert many.changes["accuracy_after"] == pytest.approx(0.7 * 16 / 19 + 0.3)
     few = await tuned(cascade, cases, out_of_scope=0.1)
-    assert few.changes == {"accuracy_before": pytest.approx(0.9), "accuracy_after": pytest.approx(0.9)}
+    assert few.changes == {"out_of_scope": 0.1, "accuracy_before": pytest.approx(0.9), "accuracy_after": pytest.approx(0.9)}
     assert few.cascade is cascade

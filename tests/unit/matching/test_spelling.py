@@ -62,6 +62,9 @@ def test_a_very_rare_word_is_a_slip_only_beside_a_far_commoner_one_of_agents() -
     for text in ("a flight to thun", "king kong", "my tarot reading"):
         assert agents.corrected(text).text == text
     assert SpellingCorrector(["pay a bill"]).corrected("my oder is late").text == "my oder is late"
+    other = SpellingCorrector(["where is my order"], english=False)
+    assert other.corrected("Montag oder Dienstag").text == "Montag oder Dienstag"
+    assert other.changed([], ["book a flight"]).corrected("my oder is late").text == "my oder is late"
 
 
 def test_where_most_words_are_strange_only_agents_words_count() -> None:

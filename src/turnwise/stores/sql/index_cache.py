@@ -3,7 +3,6 @@
 import logging
 import tempfile
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -65,6 +64,7 @@ class SqlIndexCache:
         self._holder = SystemIssuer().new_id("fit")
         self._connection: SeparateConnection | None = None
         self._lock = threading.Lock()
+        self._closed = threading.Event()
 
     def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
         """Returns the stored vectors among these keys."""
@@ -101,6 +101,7 @@ class SqlIndexCache:
                     return {name: arrays[name] for name in arrays.files}
         except _DAMAGE as problem:
             log.warning("A stored matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+            self.remove_matcher(fingerprint)  # it may be half removed
             return None
 
     def store_matcher(self, fingerprint: str, arrays: "Mapping[str, NDArray[np.generic]]") -> None:
@@ -123,12 +124,13 @@ class SqlIndexCache:
                 row = {"fingerprint": fingerprint, "part": part, "id": number, "body": file.read(PART_BYTES)}
                 if self._run(partial(_add_part, row=row)) is None:
                     return
-                if part:
-                    time.sleep(PAUSE_SECONDS)
+                if part and self._closed.wait(PAUSE_SECONDS):
+                    return
         # Part 0 goes last, so that what a crash leaves is found again. Freeing many pages takes as long as writing them.
         for old, part in self._run(_old_parts) or ():
             self._run(partial(_remove_part, fingerprint=old, part=part))
-            time.sleep(PAUSE_SECONDS)
+            if self._closed.wait(PAUSE_SECONDS):
+                return
 
     def remove_matcher(self, fingerprint: str) -> None:
         """Removes a matcher."""
@@ -145,15 +147,18 @@ class SqlIndexCache:
         self._run(lambda connection: give_place(connection, f"fit:{fingerprint}", self._holder))
 
     def close(self) -> None:
-        """Closes the connection. Idempotent."""
+        """Closes the connection. What is being stored is given up. Idempotent."""
+        self._closed.set()
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def _run(self, job: Callable[[Connection], T]) -> T | None:
-        """Returns the job's result; None when the database does not answer."""
+        """Returns the job's result; None when the database does not answer, or this object is closed."""
         with self._lock:
+            if self._closed.is_set():
+                return None
             if self._connection is None:
                 self._connection = self._executor.separate_connection(large=True)
             if self._connection is None:
