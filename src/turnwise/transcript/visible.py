@@ -96,7 +96,7 @@ def not_rewound(events: Sequence[Event]) -> list[Event]:
 def _reachable(events: list[Event], view: View) -> list[Event]:
     """Returns the events that the view can reach at all, as in an agent's history."""
     branches = {event.branch for event in events}
-    if branches <= {NO_BRANCH, view.branch}:
+    if branches <= {NO_BRANCH, view.branch} and not view.branch.is_private:
         return events
     private = {branch for branch in branches if branch.is_private}
     unseen = {branch for branch in branches if not view.branch.sees(branch)}

@@ -1,5 +1,6 @@
 """More messages than a process can hold: they are refused at the door, whoever schedules the work."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,23 @@ async def test_one_user_leaves_room_for_others(make_runner: MakeRunner, monkeypa
     gate.go.set()
     await runner.idle()
     assert await waits("ann", 9)
+    await runner.idle()
+
+
+async def test_messages_of_one_user_that_arrive_at_once_leave_room_too(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages that are being stored count as its own."""
+    monkeypatch.setattr("turnwise.runner.queue.queues.SHARED_FROM", 2)
+    gate = Gate()
+    runner = make_runner(gate.agent, process=ProcessConfig(concurrency=1, backlog=6))
+    await runner.start("first", user="ann", session="first")
+    await gate.began.wait()
+    sent = [runner.start(f"m{number}", user="ann", session=f"s{number}") for number in range(5)]
+    found = await asyncio.gather(*sent, return_exceptions=True)
+    assert sum(isinstance(each, QueueFull) for each in found) == 2, found
+    await runner.start("of another", user="ben", session="b")
+    gate.go.set()
     await runner.idle()
 
 

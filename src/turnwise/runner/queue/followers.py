@@ -104,7 +104,8 @@ class RemoteFollower:
             self._has_begun = self._has_begun or event.id == self._run.event_id
             if self._has_begun:
                 self._run.invocation.feed.publish(event)
-                if event.actions.end:
+                # After a rewind an invocation may end a second time, so an end does not end a whole one.
+                if event.actions.end and not self._whole:
                     return True
         return False
 

@@ -48,7 +48,7 @@ class SessionQueues:
         self.expiries = Expiries(store, self.dispatcher, self.take_up, app, now)
         self._limit, self._backlog = ConcurrencyLimit(process.concurrency), process.backlog
         self._queues: dict[SessionKey, SessionQueue] = {}
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._accepting: dict[asyncio.Task[None], str] = {}
         self._closing = False
         self.followers = Followers(store, self)
         self._inbox_queue = InboxQueue(driver, store, self.followers, config)
@@ -192,8 +192,8 @@ class SessionQueues:
                 raise
             queue.arrivals += 1
             accepting = asyncio.create_task(self._enqueue(queue, run))
-            self._accepting.add(accepting)
-            accepting.add_done_callback(self._accepting.discard)
+            self._accepting[accepting] = queue.key.user
+            accepting.add_done_callback(self._accepting.pop)
             accepting.add_done_callback(_consume_exception)
             await asyncio.shield(accepting)
             return
@@ -215,7 +215,8 @@ class SessionQueues:
             )
         if waiting < SHARED_FROM:
             return
-        own = sum(len(queue.waiting) for key, queue in self._queues.items() if key.user == user)
+        accepting = sum(each == user for each in self._accepting.values())
+        own = accepting + sum(len(queue.waiting) for key, queue in self._queues.items() if key.user == user)
         if own >= max(SHARED_FROM, self._backlog - waiting):
             raise QueueFull(
                 f"{own:,} messages of this user wait in this process already, and there is room for {self._backlog - waiting:,}"

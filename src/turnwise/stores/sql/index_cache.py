@@ -1,6 +1,7 @@
 """Vectors of phrases and fitted matchers in the database, so that all processes decide with the same numbers (E9)."""
 
 import logging
+import sqlite3
 import tempfile
 import threading
 import zipfile
@@ -165,7 +166,7 @@ class SqlIndexCache:
                 return None
             try:
                 return self._connection.run(job)
-            except (TurnwiseError, SQLAlchemyError) as problem:
+            except (TurnwiseError, SQLAlchemyError, sqlite3.Error) as problem:
                 log.debug("The index cannot be read from or written to the database: %s", type(problem).__name__)
                 return None
 
