@@ -73,7 +73,7 @@ def test_dev_says_that_venv_is_missing(checkout: Path) -> None:
 def test_dev_encoder_needs_the_model(checkout: Path) -> None:
     result = dev(checkout, "encoder")
     assert result.returncode == 1
-    assert "name the directory or the wheel" in result.stderr
+    assert "name the directory that holds the fitted model" in result.stderr
     assert not (checkout / ".venv").exists()
 
 

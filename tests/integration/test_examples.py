@@ -50,7 +50,7 @@ def test_each_tenant_has_its_own_agents_and_learns_alone(tmp_path: Path) -> None
     of("garden", "learn", "--from", "garden/cases.jsonl", "--output", str(tmp_path / "learned.yaml"))
     learned = yaml.safe_load((tmp_path / "learned.yaml").read_text("utf-8"))["agents"]["deliveries"]["learned"]
     assert "Leave it with the porter, please" in [each["text"] for each in learned]
-    assert chosen("garden", "The porter has it") == "front"
+    assert chosen("garden", "Is the porter fine with that") == "front"
     of("garden", "agents", "add-example", "deliveries", "Leave it with the porter, please")
-    assert chosen("garden", "The porter has it") == "deliveries"
-    assert chosen("plumber", "The porter has it") == "front", "no other tenant learns from it"
+    assert chosen("garden", "Is the porter fine with that") == "deliveries"
+    assert chosen("plumber", "Is the porter fine with that") == "front", "no other tenant learns from it"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from helpdesk import reading
 from turnwise.models import OnnxEncoder
 
-FITS = 0.48
+FITS = 0.55
 """The lowest score of a product that is offered. Things that the shop does not have stay below it."""
 NEAR = 0.12
 """A product this much worse than the best one is not offered."""

@@ -33,6 +33,18 @@ ByOption = Annotated[
     list[str] | None,
     typer.Option("--by", metavar="KEY", help="Also show the figures by a key of the cases, such as part or kind.pending."),
 ]
+ValidationOption = Annotated[
+    list[Path] | None,
+    typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
+]
+OutOfScopeOption = Annotated[
+    float | None,
+    typer.Option(
+        "--out-of-scope",
+        metavar="SHARE",
+        help="With --validation: the share of your messages that are for no agent, such as 0.2. It weighs the accuracy.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,18 +60,8 @@ def evaluate(
             "--examples", metavar="FILE", help="Example requests that define the agents; by default the configuration's agents."
         ),
     ] = None,
-    validation: Annotated[
-        list[Path] | None,
-        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
-    ] = None,
-    out_of_scope: Annotated[
-        float | None,
-        typer.Option(
-            "--out-of-scope",
-            metavar="SHARE",
-            help="With --validation: the share of your messages that are for no agent, such as 0.2. It weighs the accuracy.",
-        ),
-    ] = None,
+    validation: ValidationOption = None,
+    out_of_scope: OutOfScopeOption = None,
     policy: PolicyOption = None,
     history: HistoryOption = "own",
     by: ByOption = None,

@@ -90,9 +90,9 @@ async def test_both_answer_through_the_default_policy() -> None:
     selection = result.selection
     assert selection is not None
     assert (selection.agent, selection.method) == ("several", "several")
-    assert "The message asks subscriptions and orders for something." in selection.reason
-    assert (selection.verdicts[-1].agent, selection.verdicts[-1].also) == ("subscriptions", ("orders",))
-    assert result.events[-1].text == "It is cancelled.\n\nIt is on its way."
+    assert "The message asks orders and subscriptions for something." in selection.reason
+    assert (selection.verdicts[-1].agent, selection.verdicts[-1].also) == ("orders", ("subscriptions",))
+    assert result.events[-1].text == "It is on its way.\n\nIt is cancelled."
     alone = await ask(runner, "where is my order", session="other")
     assert (alone.selection and alone.selection.agent, alone.text) == ("orders", "It is on its way.")
 

@@ -68,7 +68,7 @@ def test_the_more_phrases_the_nearer_must_one_of_them_be() -> None:
     assert halves == sorted(halves)
     assert halves[0] == halves[1]
     assert halves[-2] == halves[-1]
-    assert 0.25 < halves[0] < halves[-1] < 0.4
+    assert 0.2 < halves[0] < halves[-1] < 0.4
 
 
 def test_strangers_that_are_known_count_more_than_the_nearest_phrase() -> None:
