@@ -147,7 +147,7 @@ async def test_who_helped_before_weighs(make_runner: MakeRunner) -> None:
             (("stores",), ("Until eight.", "text")),
             (("payments",), ("Paid.", "text")),
         ):
-            _, answer = await post(client, "chat", message="do you take cards in the shop", context={"previous_agents": before})
+            _, answer = await post(client, "chat", message="does the shop take cards", context={"previous_agents": before})
             assert answer["response"]["message"].startswith(told[0])
             assert answer["response"]["type"] == told[1]
 
