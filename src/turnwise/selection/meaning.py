@@ -341,7 +341,7 @@ class Meaning:
         if before is None or known is None:
             # The names include agents that have no phrases.
             texts = (text for each in self._tree_phrases().by_agent.values() for text in each.texts)
-            return SpellingCorrector(texts, english=languages_of(self.encoder) == {"en"})
+            return SpellingCorrector(texts, english=languages_of(self.encoder) == frozenset({"en"}))
         removed, added = self._tree_phrases().changed_from(known)
         return before.spelling.changed(removed, added) if removed or added else before.spelling
 
