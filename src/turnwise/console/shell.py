@@ -113,7 +113,7 @@ def _lean(name: str, body: bytes) -> bytes:
     console has. Lines keep their numbers.
     """
     if name.endswith(".js"):
-        return re.sub(rb" (=>|===|!==|&&|\|\||=) ", rb"\1", re.sub(rb"(?m)^ *//.*$|^ +", b"", body))
+        return re.sub(rb" (=>|===|!==|&&|\|\||[=?:]) ", rb"\1", re.sub(rb"(?m)^ *//.*$|^ +", b"", body))
     if name.endswith(".css"):
         return re.sub(rb" *([{};,>]) *|(?<=:) ", rb"\1", re.sub(rb"(?m)^ */\*.*\*/$|^ +", b"", body))
     return body

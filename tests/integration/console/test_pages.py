@@ -234,6 +234,64 @@ async def test_equal_messages_are_reviewed_as_one_by_the_keyboard() -> None:
         assert found["session_id"] == "c"
 
 
+async def test_a_refused_label_leaves_the_reviewer_in_place() -> None:
+    """K2: the picker labels the item for which it was opened, and the one whose label was refused comes next."""
+    refused = asyncio.Event()
+    asked: list[str] = []
+
+    async def refuse_the_first(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            await route.continue_()
+            return
+        await refused.wait()
+        await route.fulfill(status=422, json={"title": "Not this one."})
+
+    async with console() as it:
+        for text in ("order one", "order two", "order three"):
+            await it.client.send_message(text, "s")
+        await it.page.route("**/decision-labels", refuse_the_first)
+        # Who may not read sessions or claim still sees the reasons.
+        for path in ("**/events?**", "**/claim?**"):
+            await it.page.route(path, lambda route: route.fulfill(status=403, json={"title": "Not allowed."}))
+        await it.go("review")
+        big = it.page.locator(".big")
+        first = await big.inner_text()
+        await it.page.keyboard.press("2")
+        await it.sees("1 done, 2 left")
+        second = await big.inner_text()
+        await it.page.locator(".aside .stages").wait_for()
+        await it.page.keyboard.press("l")
+        await it.page.get_by_role("combobox", name="The agent that").fill("asker")
+        refused.set()
+        await it.page.get_by_text(f"The label of “{first}” was not stored. Not this one.").wait_for()
+        assert await big.inner_text() == second != first
+        await it.page.keyboard.press("Enter")
+        await big.get_by_text(first, exact=True).wait_for()
+        await it.sees("1 decision labelled asker.")
+        found = (await it.client.get("/api/v1/decisions")).json()["decisions"]
+        assert {each["text"]: each["label"] for each in found if each["label"]} == {second: "asker"}
+        it.watched.problems[:] = [each for each in it.watched.problems if "422" not in each and "403" not in each]
+
+
+async def test_the_latest_decisions_after_a_gap_are_the_latest() -> None:
+    """K3: a hidden tab follows nothing; once it is shown again, the old ones do not come as new."""
+    async with console() as it:
+        for number in range(20):
+            await it.client.send_message(f"order {number}", "s")
+        async with it.page.expect_response("**/decision-stream**"):
+            await it.go()
+        latest = it.page.locator(".latest li a.cut")
+        await latest.get_by_text("order 19").wait_for()
+        change = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true}); "
+        change += "document.dispatchEvent(new Event('visibilitychange')); }"
+        await it.page.evaluate(change, True)
+        await it.client.send_message("order 20", "s")
+        await it.page.evaluate(change, False)
+        await latest.get_by_text("order 20").wait_for()
+        assert await latest.all_inner_texts() == [f"order {number}" for number in range(20, 12, -1)]
+
+
 async def test_two_people_review_and_a_key_ends_in_between() -> None:
     """K1, K2: an item that another person has is passed over; a label waits for the new key."""
     async with console(config=LOCKED, key={"role": "operator", "user": "olga"}) as it:

@@ -1,6 +1,7 @@
 """The console's pages that change and improve: definitions with drafts and history, plans, the cascade, labels, memory."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from console_play import Console, console, defined_console, needs_axe
@@ -44,6 +45,7 @@ async def test_a_definition_from_the_draft_to_the_way_back(tmp_path: Path) -> No
         await it.page.get_by_role("button", name="Edit").click()
         await it.page.get_by_label("Takes messages").uncheck()
         await it.page.get_by_role("button", name="Save and serve").click()
+        await it.sees("It is stored; it serves as soon as the processes have read it.")
         await it.sees("version 3 serves")
         await app.serve_definitions()
         assert (await app.runner.select("my box")).agent == "desk"
@@ -106,11 +108,18 @@ async def test_a_label_becomes_an_example_that_serves(tmp_path: Path) -> None:
         await it.sees("Labelled parcels.")
         await it.page.get_by_role("link", name="Make this message an example of parcels").click()
         assert (await it.page.get_by_label("Examples").input_value()).splitlines()[-1] == "my box"
+
+        async def read_first(route: Any) -> None:
+            if route.request.method == "GET":
+                await app.serve_definitions()
+            await route.continue_()
+
+        await it.page.route("**/api/v1/agents/parcels", read_first)
         await it.page.get_by_role("button", name="Save and serve").click()
+        await it.sees("It serves now.")
         await it.page.get_by_role("button", name="Try the message").click()
         await it.page.locator(".why .headline").wait_for()
         assert await it.page.get_by_label("A message to try").input_value() == "my box"
-        await app.serve_definitions()
         assert "my box" in (await it.client.get("/api/v1/agents/parcels")).json()["matching"]["examples"]
 
 

@@ -154,6 +154,7 @@ function whileShown(signal) {
 // so a hidden tab gives its own back. After each gap the newest decisions are yielded, the oldest first, whether they are known or not.
 export async function* newDecisions(query, signal) {
   for (let failures = 0, gap = false; !signal.aborted; failures += 1, gap = true) {
+    gap ||= document.hidden;
     await shown(signal);
     if (signal.aborted) return;
     const own = whileShown(signal);

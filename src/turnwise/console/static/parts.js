@@ -167,7 +167,7 @@ export const tellAsked = () => toast("The user was asked, so no agent was chosen
 function exampleLink(decision) {
   const { label } = decision;
   if (!label || !decision.text || (label === decision.selection.agent && !wasAsked(decision)) || !me.definitions || !may("definitions:write")) return null;
-  return h("p", null, h("a", { href: `agents/${part(label)}`, onclick: () => { handoff.example = decision.text; } }, `Make this message an example of ${label}`));
+  return h("p", null, h("a", { href: `agents/${part(label)}`, onclick: () => { handoff.example = { agent: label, text: decision.text }; } }, `Make this message an example of ${label}`));
 }
 
 function labelling(decision, agents, onlabel) {
@@ -199,8 +199,11 @@ function labelling(decision, agents, onlabel) {
   return box;
 }
 
-// The keys that label the decision of the panel that `panel()` returns.
-export const labelKeys = (panel) => [["y", "label as right", () => panel()?.querySelector(".labelling")?.right()], ["l", "label another agent", () => panel()?.querySelector(".labelling")?.pick()]];
+// The keys that label the decision of the panel that `panel()` returns, while it is open.
+export const labelKeys = (panel) => {
+  const labelling = () => (panel()?.isConnected ? panel().querySelector(".labelling") : null);
+  return [["y", "label as right", () => labelling()?.right()], ["l", "label another agent", () => labelling()?.pick()]];
+};
 
 // ---- tables ----------------------------------------------------------------------------------------------------------
 

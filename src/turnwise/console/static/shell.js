@@ -20,7 +20,8 @@ export function toast(text, action) {
 
 export const complain = (error) => toast(`${error.message} ${error.fix || ""}`);
 
-// What one page hands to the next, which stays out of the address: a message to try, and a message that becomes an example.
-export const handoff = { text: "", example: "" };
+// What one page hands to the next, which stays out of the address: a message to try, and a message that becomes an example
+// of an agent: { agent, text }.
+export const handoff = { text: "", example: null };
 
 export const newId = (prefix) => `${prefix}-${crypto.randomUUID ? crypto.randomUUID().slice(0, 8) : Math.random().toString(36).slice(2, 10)}`;

@@ -214,7 +214,7 @@ async def rate_decision(session_id: SessionId, sequence: Sequence, body: GiveFee
     rates the decisions of another user's session.
 
     One credential has one rating for each decision; a new one replaces it, and `null` takes it back. Operators' labels come
-    before ratings, and no user, session or credential teaches the router more than a tenth of what is not theirs.
+    before ratings, and no user, session or credential gives more than a tenth of all labels that count (or five).
     """
     await services.decisions.rate(session_id, sequence, body.rating, body.agent)
 

@@ -28,7 +28,9 @@ function matching(m, go) {
 const lately = (decisions) => section("Chosen lately", 0, h("ul", { class: "plainlist" }, decisions.map((each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, said(each)), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at)))));
 
 export async function page({ box, signal, params, title, go }) {
-  const name = params.join("/");
+  const name = params.join("/"), { example: handed } = handoff;
+  const example = handed?.agent === name ? handed.text.trim().replace(/\s+/g, " ") : "";
+  handoff.example = null;
   const missing = (error) => { if (error.status !== 404) throw error; return null; };
   const [agent, recent, counts] = await Promise.all([api.get(`agents/${part(name)}`, {}, signal).catch(missing), api.get("decisions", { agent: name, slim: true, limit: 10 }, signal), api.get("decision-counts", { agent: name }, signal)]);
   title(name, h("a", { class: "button push", href: `decisions?agent=${part(name)}` }, "Decisions"));
@@ -38,8 +40,6 @@ export async function page({ box, signal, params, title, go }) {
     agent?.skills.length ? section("Skills", agent.skills.length, h("ul", { class: "plainlist" }, agent.skills.map((each) => h("li", null, h("b", null, each.name), h("span", { class: "grow", dir: "auto" }, each.description))))) : null,
     recent.decisions.length ? lately(recent.decisions) : null);
   replace(box, column);
-  const example = handoff.example.trim().replace(/\s+/g, " ");
-  handoff.example = "";
   if (!may("definitions:read")) { if (!agent) replace(box, empty("There is no such agent", "It has another name, or you may not use it.", h("a", { class: "button", href: "agents" }, "All agents"))); return; }
   const { definition } = await import("./definition.js");
   await Promise.all([

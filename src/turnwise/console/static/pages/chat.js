@@ -356,7 +356,12 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     if (document.hidden || running || reading || !newest) return;
     reading = true;
     try {
-      const { events } = await api.get(path("/events"), { ...asUser(), after: newest }, signal);
+      const events = [];
+      for (let after = newest; after;) {
+        const page = await api.get(path("/events"), { ...asUser(), after, limit: 200 }, signal);
+        events.push(...page.events);
+        after = page.next;
+      }
       if (events.length && !running) {
         for (const each of turns.values()) if (each.waits) replace(each.waits);
         const last = show(events);

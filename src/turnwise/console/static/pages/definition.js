@@ -82,27 +82,31 @@ export async function definition(box, name, agent, { signal, go, example = "" })
   const served = serving?.status === "active" ? serving : null;
   let retired = false;
   const editing = h("div"), again = () => go(path, { replace: true });
-  // Draws the page again when the agent serves as changed, so that it shows what users get. An agent that comes or goes has no
-  // card to compare.
-  const whenServed = async () => {
-    const before = JSON.stringify(agent);
-    for (let i = 0; i < TRIES && !signal.aborted; i += 1) {
+  // The card as it serves now. An agent that comes or goes has none to compare.
+  const card = async () => (agent && !retired ? api.get(path, {}, signal).then(JSON.stringify, () => "") : "");
+  // Draws the page again when the agent serves as changed, so that it shows what users get, and returns whether it was seen to.
+  const whenServed = async (before) => {
+    let serves = false;
+    for (let i = 0; i < TRIES && !serves && !signal.aborted; i += 1) {
       await new Promise((done) => setTimeout(done, EVERY));
-      if (agent && !retired && JSON.stringify(await api.get(path, {}, signal)) !== before) break;
+      const now = await card();
+      serves = Boolean(before && now && now !== before);
     }
     if (!signal.aborted) await again();
+    return serves;
   };
   const act = (text, run) => async () => {
-    try { await run(); toast(text); await whenServed(); } catch (error) { if (error.name !== "AbortError") complain(error); }
+    try { const before = await card(); await run(); toast(text); await whenServed(before); } catch (error) { if (error.name !== "AbortError") complain(error); }
   };
   const fromCard = agent?.matching ? { description: agent.description, examples: agent.matching.examples, patterns: agent.matching.patterns.map(({ regex, confidence }) => ({ regex, confidence })) } : {};
   const save = async (content) => {
+    const before = await card();
     if (newest) await api.change("PATCH", path, newest.version, content);
     else await api.post("agents", { name, ...content });
     if (content.status === "draft") { toast("The draft is stored. Nothing changed for users."); again(); return; }
     replace(editing, h("p", { class: "faint", role: "status" }, "It serves within a second…"));
-    await whenServed();
-    toast("It serves now.", example ? ["Try the message", () => { handoff.text = example; go("policy"); }] : null);
+    const serves = await whenServed(before);
+    toast(serves ? "It serves now." : "It is stored; it serves as soon as the processes have read it.", example ? ["Try the message", () => { handoff.text = example; go("policy"); }] : null);
   };
   const edit = () => {
     const start = newest ? { ...fromCard, ...newest.content } : fromCard;

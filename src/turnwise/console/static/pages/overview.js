@@ -38,8 +38,9 @@ export async function page({ box, signal, go, title }) {
       section("How it is decided", null, shares(counts.methods, counts.total, (each) => h("a", { href: `decisions?method=${part(each.name)}` }, methodWords(each.name))))),
     h("section", { class: "section" }, h("h2", null, h("span", null, h("span", { class: "dot" }), "Latest")), latest),
     section("Try a message", null, samples)));
-  const page = await api.get("decisions", { slim: true, limit: 8 }, signal);
-  replace(latest, page.decisions.map(line));
+  // As many as come again after a gap: an old one is none of the latest then.
+  const page = await api.get("decisions", { slim: true, limit: 50 }, signal);
+  replace(latest, page.decisions.slice(0, 8).map(line));
   if (!isOperator()) return;
   const seen = new Set(page.decisions.map((each) => `${each.user}/${each.session_id}/${each.sequence}`));
   for await (const each of newDecisions({}, signal)) {

@@ -2,12 +2,16 @@
 
 import { api, part } from "../api.js";
 import { chip, empty, h, pickAgent, problem, replace, select, tellAsked, wasAsked, why } from "../parts.js";
-import { complain, may, toast } from "../shell.js";
+import { may, toast } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
-const PAGES = 5, AT_ONCE = 200, BEFORE = 6, REST = 120;
+const PAGES = 5, AT_ONCE = 200, BEFORE = 6, REST = 120, RENEW = 60_000;
 const WHY = { complaint: "a user or a signal contradicts it", doubt: "not sure", random: "drawn at random: accuracy is estimated from these" };
+
+// How many labels are being sent, also of a page that was left.
+let sending = 0;
+addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); });
 
 const alike = (text) => text.trim().toLowerCase().replace(/\s+/g, " ");
 
@@ -62,7 +66,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   const order = query.get("order") || "doubt", progress = h("small", { role: "status" });
   title("Review", progress, h("span", { class: "push" }, select("Order", order, ORDERS, (value) => { setQuery({ order: value === "doubt" ? "" : value }); go(`review${location.search}`, { replace: true }); })));
   const [known, queue] = await Promise.all([api.get("agents", { limit: 200 }, signal), read(order, signal)]), agents = known.agents.map((each) => each.name), undo = [];
-  let at = 0, done = 0, sending = 0;
+  let at = 0, own = 0;
   if (!queue.length) {
     replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")));
     return;
@@ -72,44 +76,52 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   split.append(aside);
   replace(box, split);
 
-  // Labels are sent while the next items are shown: no key waits for the gateway. An item whose label was refused is shown again.
-  const send = (item, agentOf, text, refused) => {
+  // Labels are sent while the next items are shown: no key waits for the gateway. An item whose label was refused comes again after
+  // the one in sight, which stays.
+  const send = (entry, agentOf, stored, refused) => {
+    const { item } = entry;
     sending += 1;
-    item.saving = (item.saving || Promise.resolve()).then(() => put(item.all, agentOf)).then(() => {
-      sending -= 1;
-      if (text) toast(text, ["Undo (u)", back]);
-      if (!queue[at]) draw();
-    }, (error) => {
-      sending -= 1;
+    own += 1;
+    item.saving = (item.saving || Promise.resolve()).then(() => {
+      entry.before ||= new Map(item.all.map((each) => [each, each.label ?? null]));
+      return put(item.all, agentOf);
+    }).then(stored, (error) => {
       refused();
-      at = Math.min(at, queue.indexOf(item));
-      draw();
-      complain(error);
+      relabel(item);
+      toast(`The label of “${item.first.text.slice(0, 60)}” was not stored. ${error.message} ${error.fix || ""}`);
+      if (queue[at] === item) draw(); else count();
+    }).finally(() => {
+      sending -= 1;
+      own -= 1;
+      if (!queue[at]) draw();
     });
   };
-  addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); }, { signal });
-  const label = (agent) => {
-    const item = queue[at];
+  const newest = (item) => undo.findLast((each) => each.item === item);
+  const relabel = (item) => { item.labelled = newest(item)?.labelled || null; };
+  const label = (agent, item = queue[at]) => {
     if (!item) return;
     if (agent === true && wasAsked(item.first)) { tellAsked(); return; }
-    const entry = { at, item, before: item.all.map((each) => each.label ?? null) };
+    const entry = { item, labelled: agent === true ? "right" : agent };
     undo.push(entry);
-    done += 1;
-    item.labelled = agent === true ? "right" : agent;
-    send(item, (each) => (agent === true ? each.selection.agent : agent), `${plural(item.all.length, "decision")} labelled ${item.labelled}.`, () => {
-      if (undo.includes(entry)) { undo.splice(undo.indexOf(entry), 1); done -= 1; }
-      item.labelled = null;
+    relabel(item);
+    send(entry, (each) => (agent === true ? each.selection.agent : agent), () => toast(`${plural(item.all.length, "decision")} labelled ${entry.labelled}.`, ["Undo (u)", () => back(entry)]), () => {
+      if (undo.includes(entry)) undo.splice(undo.indexOf(entry), 1);
+      const was = queue.indexOf(item);
+      if (was >= at || newest(item)) return;
+      queue.splice(was, 1);
+      at -= 1;
+      queue.splice(at + 1, 0, item);
     });
-    step(1);
+    if (queue[at] === item) step(1); else draw();
   };
-  const back = () => {
-    const last = undo.pop();
+  // Takes back the newest label, or that of an entry's item.
+  const back = (entry) => {
+    const last = entry ? undo.includes(entry) && newest(entry.item) : undo.at(-1);
     if (!last) return;
-    const before = new Map(last.item.all.map((each, i) => [each, last.before[i]])), { labelled } = last.item;
-    last.item.labelled = null;
-    done -= 1;
-    at = last.at;
-    send(last.item, (each) => before.get(each), "", () => { undo.push(last); done += 1; last.item.labelled = labelled; });
+    undo.splice(undo.indexOf(last), 1);
+    relabel(last.item);
+    at = queue.indexOf(last.item);
+    send(last, (each) => last.before.get(each), () => {}, () => undo.push(last));
     draw();
   };
   // Goes on to the next item that nobody else has.
@@ -118,28 +130,40 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     draw();
   };
 
-  // Reads the reasons, what was said before, and claims the item, so that two people do not review the same one. A claim ends by
-  // itself.
+  // What only helps may fail: the reasons are shown without it.
+  const or = (instead) => (error) => { if (error.name === "AbortError") throw error; return instead; };
+  const pathOf = ({ session_id, sequence }) => `sessions/${part(session_id)}/decisions/${sequence}`;
+  // Reads the reasons and what was said before.
   const load = (item) => {
-    const { first } = item, path = `sessions/${part(first.session_id)}/decisions/${first.sequence}`, as = { user: first.user };
-    return (item.loading ||= Promise.all([api.get(path, as, signal), saidBefore(first, signal), api.put(`${path}/claim`, undefined, as)]).then(([whole, before, claim]) => {
+    const { first } = item;
+    return (item.loading ||= Promise.all([api.get(pathOf(first), { user: first.user }, signal), saidBefore(first, signal).catch(or([]))]).then(([whole, before]) => {
       first.selection = whole.selection;
-      const other = (whole.label ?? null) !== first.was && !item.labelled ? whole.label : null;
-      if (!claim.mine) item.taken = h("span", null, "Another person reviews this item ", h("small", null, `(${claim.reviewer})`), ".");
-      else if (other) item.taken = h("span", null, "Labelled ", chip(other), " meanwhile.");
+      if ((whole.label ?? null) !== first.was && !item.labelled) item.other = whole.label;
       item.before = before;
     }).catch((error) => { item.loading = null; throw error; }));
   };
+  // Claims the item, too, so that two people do not review the same one. A claim ends by itself, so the item in sight is claimed again.
+  const claim = async (item) => {
+    const { first } = item;
+    const [found] = await Promise.all([api.put(`${pathOf(first)}/claim`, undefined, { user: first.user }).catch(or({ mine: true })), load(item)]);
+    item.taken = !found.mine ? h("span", null, "Another person reviews this item ", h("small", null, `(${found.reviewer})`), ".")
+      : item.other && !item.labelled ? h("span", null, "Labelled ", chip(item.other), " meanwhile.") : null;
+  };
+  const renewal = setInterval(() => {
+    const item = queue[at];
+    if (item?.loading && !document.hidden) claim(item).then(() => { if (queue[at] === item) holder(item); count(); }, () => {});
+  }, RENEW);
+  signal.addEventListener("abort", () => clearInterval(renewal));
   const details = async (item) => {
     // A held key passes many items: only the one where it rests is asked for.
-    if (!item.loading) await new Promise((rest) => setTimeout(rest, REST));
+    await new Promise((rest) => setTimeout(rest, REST));
     if (queue[at] !== item || signal.aborted) return;
     try {
-      await load(item);
+      await claim(item);
       if (queue[at] !== item) return;
       told(item);
       count();
-      if (queue[at + 1]) await load(queue[at + 1]).then(count, () => {});
+      if (queue[at + 1]) await claim(queue[at + 1]).then(count, () => {});
     } catch (error) {
       if (error.name !== "AbortError" && queue[at] === item) replace(aside, problem(error, () => details(item)));
     }
@@ -147,16 +171,17 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   const told = (item) => {
     replace(aside, why(item.first, { full: false }));
     replace(context, (item.before || []).map((each) => h("li", { dir: "auto" }, h("b", null, each.who), " ", each.text)));
-    replace(held, item.taken ? [item.taken, " ", h("button", { class: "quiet", onclick: () => step(1) }, "Skip it")] : null);
+    holder(item);
   };
-  const count = () => { progress.textContent = `${number(done)} done, ${number(queue.slice(at).filter((each) => !each.taken && !each.labelled).length)} left`; };
+  const holder = (item) => replace(held, item.taken ? [item.taken, " ", h("button", { class: "quiet", onclick: () => step(1) }, "Skip it")] : null);
+  const count = () => { progress.textContent = `${number(undo.length)} done, ${number(queue.slice(at).filter((each) => !each.taken && !each.labelled).length)} left`; };
   const draw = () => {
     count();
     const item = queue[at];
     if (!item) {
       aside.remove();
-      if (sending) replace(column, empty("Almost done", "The last labels are being sent."));
-      else replace(column, empty("All done", `${plural(done, "item")} reviewed.`, h("button", { onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { onclick: back }, "Undo the last") : null));
+      if (own) replace(column, empty("Almost done", "The last labels are being sent."));
+      else replace(column, empty("All done", `${plural(undo.length, "item")} reviewed.`, h("button", { onclick: () => go("review") }, "Look for more"), undo.length ? h("button", { onclick: () => back() }, "Undo the last") : null));
       return;
     }
     if (!aside.isConnected) split.append(aside);
@@ -166,13 +191,16 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
       context,
       h("blockquote", { class: "big", dir: "auto", tabindex: first.text.length > 300 ? 0 : null }, first.text || "(no text)"),
       h("p", { class: "row" }, asked ? "the user was asked to choose" : ["went to ", item.agents.map((name) => chip(name))], item.labelled ? h("span", { class: "faint" }, `labelled ${item.labelled}`) : null),
-      h("p", { class: "row" }, asked ? null : h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), h("button", { onclick: pick }, "Another agent… ", h("kbd", null, "l")), h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: back }, "Undo ", h("kbd", null, "u")) : null),
+      h("p", { class: "row" }, asked ? null : h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), h("button", { onclick: pick }, "Another agent… ", h("kbd", null, "l")), h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: () => back() }, "Undo ", h("kbd", null, "u")) : null),
       h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), held);
     told(item);
     details(item);
   };
-  const pick = () => queue[at] && pickAgent(agents, label);
-  keys([["y", "the chosen agent is right", () => label(true)], ["l", "another agent, by name", pick], ["j", "skip", () => step(1)], ["k", "back", () => step(-1)], ["u", "undo", back],
+  const pick = () => {
+    const item = queue[at];
+    if (item) pickAgent(agents, (agent) => label(agent, item));
+  };
+  keys([["y", "the chosen agent is right", () => label(true)], ["l", "another agent, by name", pick], ["j", "skip", () => step(1)], ["k", "back", () => step(-1)], ["u", "undo", () => back()],
     ...agents.slice(0, 9).map((name, i) => [String(i + 1), name, () => label(name)])]);
   draw();
 }
