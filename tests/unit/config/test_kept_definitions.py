@@ -2,9 +2,11 @@
 
 import random
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from turnwise.config import kept_definitions
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.facts.definitions import Definition, PolicyDefinition
 from turnwise.ports.definitions import DefinitionSet
@@ -114,3 +116,29 @@ def test_processes_of_a_machine_share_the_file(tmp_path: Path) -> None:
     assert one.read() == sets[4]
     one.write(sets[5])
     assert two.read() == sets[5]
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_two_processes_that_write_at_once_leave_the_later_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """F7: the other one writes after this one has read the end of the file."""
+    one, two = (KeptDefinitions(tmp_path, "app", "store") for _ in range(2))
+    sets = [many(3)]
+    for revision in range(2, 6):
+        sets.append(changed(sets[-1], revision))
+    one.write(sets[0])
+    two.write(sets[0])
+    is_own = kept_definitions._is_own
+
+    def meanwhile(file: BinaryIO) -> bool:
+        monkeypatch.setattr(kept_definitions, "_is_own", is_own)
+        one.write(sets[first - 1])
+        return is_own(file)
+
+    monkeypatch.setattr(kept_definitions, "_is_own", meanwhile)
+    two.write(sets[4 - first])
+    two.write(sets[3])
+    assert one.read() == sets[3]
+    one.write(sets[4])
+    assert two.read() == sets[4]
