@@ -25,17 +25,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import encoder_folder
 import numpy as np
 from contextual_belief import STEPS, fit_tracking
 from contextual_companies import Drill, by_agent, elsewhere, lines_of, made_up, read, real_dialogues, services
 from contextual_fit import Table, blended, fit
-from contextual_players import CAPACITY, Chooser, Game, Players, Ready, heard, packaged_encoder, played, progress
+from contextual_processes import (
+    Chooser,
+    DrillProcesses,
+    PlaySettings,
+    PreparedDrill,
+    packaged_encoder,
+    play_drill,
+    prepare_drill,
+    progress,
+)
 from contextual_rollout import Played
 from contextual_splices import spliced
 from contextual_talks import KNOWN_BY, companies, drill, drills
 
-from turnwise.matching.encoder.caching import CachingEncoder
-from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.selection.contextual import trained_model as model_module
 from turnwise.selection.contextual.trained_model import Coefficients, Model, dump, load_shipped
 
@@ -67,22 +75,22 @@ def accuracy(turns: Sequence[Played], choose: Chooser | None = None) -> float:
     return 100.0 * float(np.mean(right)) if right else float("nan")
 
 
-def trained(players: Players, fits: int = FITS) -> Model:
+def trained(players: DrillProcesses, fits: int = FITS) -> Model:
     """Trains the model on right histories and, in rounds, on its own. The last round's model is the mean of several fits."""
-    tracking = fit_tracking(players.tracks(), told=_believing)
+    tracking = fit_tracking(players.tracks(), told=_report_step)
     every = frozenset(range(len(players.drills)))
-    pool = players.cases(Game("right histories", tracking, None, 0, every))
+    pool = players.cases(PlaySettings("right histories", tracking, None, 0, every))
     coefficients = fit(Table(pool), hidden=HIDDEN, epochs=EPOCHS)
     for turn in range(ROUNDS):
         harsh = every if turn == 0 else frozenset(range(0, len(every), 2))
-        own = Game(f"own histories {turn + 1}", tracking, Model(coefficients, tracking), 1000 * turn, harsh, OWN_WEIGHT)
+        own = PlaySettings(f"own histories {turn + 1}", tracking, Model(coefficients, tracking), 1000 * turn, harsh, OWN_WEIGHT)
         pool += players.cases(own)
         table, last = Table(pool), turn == ROUNDS - 1
-        coefficients = blended(several(table, fits if last else 1))
+        coefficients = blended(fit_seeds(table, fits if last else 1))
     return Model(coefficients, tracking)
 
 
-def several(table: Table, count: int) -> list[Coefficients]:
+def fit_seeds(table: Table, count: int) -> list[Coefficients]:
     """Fits with other seeds, two at once."""
     if count == 1:
         return [_fitted(table, 0)]
@@ -91,20 +99,20 @@ def several(table: Table, count: int) -> list[Coefficients]:
 
 
 def _fitted(table: Table, seed: int) -> Coefficients:
-    return fit(table, hidden=HIDDEN, epochs=EPOCHS, seed=seed, told=partial(_told, len(table)))
+    return fit(table, hidden=HIDDEN, epochs=EPOCHS, seed=seed, told=partial(_report_epoch, len(table)))
 
 
-def _believing(step: int, loss: float) -> None:
+def _report_step(step: int, loss: float) -> None:
     progress(f"fitting the belief, loss {loss:.4f}", step, STEPS)
 
 
-def _told(turns: int, epoch: int, loss: float) -> None:
+def _report_epoch(turns: int, epoch: int, loss: float) -> None:
     progress(f"fitting {turns} turns, loss {loss:.4f}", epoch + 1, EPOCHS)
 
 
-def temperature(raw: Model, players: Players) -> float:
+def temperature(raw: Model, players: DrillProcesses) -> float:
     """The temperature that calibrates the confidences, over the model's own histories."""
-    own = players.cases(Game("calibrating", raw.tracking, raw, 9000, frozenset()))
+    own = players.cases(PlaySettings("calibrating", raw.tracking, raw, 9000, frozenset()))
     found = [each for each in own if each.target >= 0 and each.features.active is not None]
     losses = {}
     for tried in np.arange(0.7, 2.01, 0.1):
@@ -152,14 +160,14 @@ def report(model: Model, data: Path, rows: Sequence[Row], title: str) -> None:
     """Prints the accuracy on these dialogues for services with all examples and with five."""
     encoder = packaged_encoder()
     for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
-        reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
+        reported(model, [prepare_drill(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
 
 
-def reported(model: Model, ready: Sequence[Ready], title: str) -> None:
+def reported(model: Model, ready: Sequence[PreparedDrill], title: str) -> None:
     """Prints the accuracy over all turns, with own and with right history."""
     choose = Chooser(model)
-    own = [turn for each in ready for turn in played(each, model.tracking, choose, 0, harsh=False)]
-    right = [turn for each in ready for turn in played(each, model.tracking, None, 0, harsh=False)]
+    own = [turn for each in ready for turn in play_drill(each, model.tracking, choose, 0, harsh=False)]
+    right = [turn for each in ready for turn in play_drill(each, model.tracking, None, 0, harsh=False)]
     opening = [turn for turn in own if turn.opening]
     print(
         f"{title}: own history {accuracy(own):.2f}, right history {accuracy(right, choose):.2f},"
@@ -192,7 +200,7 @@ def main() -> None:
     note = NOTE if given.first is None else f"{NOTE} Only {given.first} dialogues of SGD."
     divided = SMALL if given.small else 1
     drills = drills_of(given.data, rows[: given.first], talks[::divided], divided=divided)
-    with Players(drills, given.encoders) as players:
+    with DrillProcesses(drills, given.encoders) as players:
         raw = trained(players, 1 if given.small else FITS)
         model = Model(raw.coefficients, raw.tracking, temperature(raw, players))
     given.out.write_text(dump(model, note), "utf-8")
@@ -206,14 +214,16 @@ def measured(data: Path, rows: Sequence[Row], talks: Sequence[str], folder: Path
     if apart:
         seen = frozenset(sorted(services_of(data)[0])[::2])
         held = [row for row in held if any(turn["agent"] not in seen for turn in row["turns"])]
-        with Players(drills_of(data, rows[:cut], known, seen), folder) as players:
+        with DrillProcesses(drills_of(data, rows[:cut], known, seen), folder) as players:
             report(trained(players), data, held, f"trained without {len(seen)} services")
-    with Players(drills_of(data, rows[:cut], known), folder) as players:
+    with DrillProcesses(drills_of(data, rows[:cut], known), folder) as players:
         model = trained(players)
     report(model, data, held, "held out")
-    encoder = packaged_encoder() if folder is None else CachingEncoder(OnnxEncoder(folder / STRANGE), capacity=CAPACITY)
+    if folder is not None:
+        encoder_folder.use(folder / STRANGE)
+    encoder = packaged_encoder()
     for examples, described, _ in KNOWN_BY:
-        ready = [heard(drill(name, examples, described=described), encoder) for name in strange]
+        ready = [prepare_drill(drill(name, examples, described=described), encoder) for name in strange]
         how = f"at most {examples} examples{' and descriptions' if described else ''}"
         reported(model, ready, f"talks of {len(strange)} companies apart, {how}")
 

@@ -26,7 +26,7 @@ from contextual import NOTE, OUT, services_of
 from contextual_companies import Drill, lines_of, read, real_dialogues
 from contextual_dialogues import Dialogue
 from contextual_fit import Case, Table, blended, extended, fit
-from contextual_players import Chooser, heard, packaged_encoder, played
+from contextual_processes import Chooser, packaged_encoder, play_drill, prepare_drill
 from contextual_rollout import Played, cases
 from contextual_splices import spliced
 from contextual_talks import companies, drill
@@ -94,9 +94,9 @@ def found_in(given: tuple[int, Lesson, Path]) -> Found:
     """Plays a lesson with the right history and with the known model's."""
     number, lesson, path = given
     model, _ = known_model(path)
-    ready = heard(lesson.drill, _encoder())
-    right = played(ready, model.tracking, None, number)
-    own = played(ready, model.tracking, Chooser(model), 1000 + number)
+    ready = prepare_drill(lesson.drill, _encoder())
+    right = play_drill(ready, model.tracking, None, number)
+    own = play_drill(ready, model.tracking, Chooser(model), 1000 + number)
     return Found(lesson.drill.name, _weighed(right, lesson), _weighed(own, lesson))
 
 
@@ -129,7 +129,7 @@ def with_temperature(model: Model, found: Sequence[Found]) -> Model:
 
 def judged(model: Model, each: Drill, title: str) -> None:
     """Prints the accuracy with own and with right history, over all turns and right after a wrong choice."""
-    ready, choose = heard(each, _encoder()), Chooser(model)
+    ready, choose = prepare_drill(each, _encoder()), Chooser(model)
     shares = []
     for by in (choose, None):
         right, after = list[bool](), list[bool]()
@@ -144,7 +144,7 @@ def judged(model: Model, each: Drill, title: str) -> None:
 
 def _hits(model: Model, ready: Any, talk: Dialogue, by: Chooser | None, choose: Chooser) -> list[bool]:
     alone = ready._replace(drill=ready.drill._replace(dialogues=[talk]))
-    turns = [turn for turn in played(alone, model.tracking, by, 0, harsh=False) if turn.right is not None]
+    turns = [turn for turn in play_drill(alone, model.tracking, by, 0, harsh=False) if turn.right is not None]
     return [turn.choice == turn.right if by else choose.row(turn.features) == turn.row for turn in turns]
 
 

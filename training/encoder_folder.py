@@ -7,8 +7,10 @@ from turnwise.matching.encoder import onnx_encoder
 
 
 def use(folder: Path) -> None:
-    """Makes this process read the folder's files instead of the packaged ones. Call it before anything is encoded."""
+    """Makes this process read the folder's files instead of the packaged ones. What was read before is forgotten."""
     onnx_encoder.SHIPPED = folder
     smalltalk.MODEL_FILE = folder / smalltalk.MODEL_FILE.name
     strangers.TEXTS_FILE = folder / strangers.TEXTS_FILE.name
     strangers.VECTORS_FILE = folder / strangers.VECTORS_FILE.name
+    for read in (smalltalk._shipped, strangers._texts, strangers._sample):
+        read.cache_clear()

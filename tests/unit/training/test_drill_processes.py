@@ -17,7 +17,7 @@ TRAINING = Path(__file__).resolve().parents[3] / "training"
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(TRAINING))
-    return import_module("contextual_players")
+    return import_module("contextual_processes")
 
 
 def drill(modules: Any, name: str, apart: str, *texts: str) -> Any:
@@ -47,16 +47,17 @@ def test_the_cases_are_in_the_order_of_the_drills_whichever_encoder_reads_them(m
         drill(modules, "two", "", "an account"),
         drill(modules, "three", "apart"),
     ]
-    game = modules.Game("all", UNTRAINED, None, 5, frozenset({1}))
+    game = modules.PlaySettings("all", UNTRAINED, None, 5, frozenset({1}))
     encoder = modules.packaged_encoder()
     alone = [
         case
         for number, each in enumerate(drills)
         for case in modules.cases(
-            modules.played(modules.heard(each, encoder), UNTRAINED, None, 5 + number, harsh=number == 1), each.weight
+            modules.play_drill(modules.prepare_drill(each, encoder), UNTRAINED, None, 5 + number, harsh=number == 1),
+            each.weight,
         )
     ]
-    with modules.Players(drills, folder) as players:
+    with modules.DrillProcesses(drills, folder) as players:
         found, again = players.cases(game), players.cases(game)
         assert len(players.tracks()) == 3
     assert len(found) == len(alone) == 9

@@ -1,4 +1,4 @@
-"""Plays drills in processes of their own, one for each encoder that reads them."""
+"""Plays drills in separate processes, one for each encoder."""
 
 import asyncio
 import multiprocessing
@@ -40,7 +40,7 @@ CAPACITY = 400_000
 _ROOT = "nobody else"
 
 
-class Ready(NamedTuple):
+class PreparedDrill(NamedTuple):
     drill: Drill
     ears: Ears
 
@@ -67,7 +67,7 @@ def packaged_encoder() -> CachingEncoder:
     return CachingEncoder(OnnxEncoder(), capacity=CAPACITY)
 
 
-def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
+def prepare_drill(drill: Drill, encoder: CachingEncoder) -> PreparedDrill:
     """The drill with a matcher fitted to its agents, and with all texts encoded."""
     cards = [
         AgentCard(name=name, parent=_ROOT, examples=tuple(texts), description=drill.descriptions.get(name, ""))
@@ -97,7 +97,7 @@ def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
         return known[text]
 
     lines = {name: lines[:40] for name, lines in drill.lines.items()}
-    return Ready(drill._replace(lines=lines), Ears(labels, heard.__getitem__, read_by, AgentNames(labels), lines))
+    return PreparedDrill(drill._replace(lines=lines), Ears(labels, heard.__getitem__, read_by, AgentNames(labels), lines))
 
 
 def _with_parts(message: str, known: Mapping[str, TextReading]) -> TextReading:
@@ -105,7 +105,9 @@ def _with_parts(message: str, known: Mapping[str, TextReading]) -> TextReading:
     return with_parts(known[message], [known[part] for part in segments(message)])
 
 
-def played(ready: Ready, tracking: TrackingWeights, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:
+def play_drill(
+    ready: PreparedDrill, tracking: TrackingWeights, choose: Chooser | None, seed: int, *, harsh: bool = True
+) -> list[Played]:
     """Plays all turns. harsh: wrongly chosen agents give their own replies in half of the turns."""
     found: list[Played] = []
     chance = random.Random(seed)
@@ -115,7 +117,7 @@ def played(ready: Ready, tracking: TrackingWeights, choose: Chooser | None, seed
     return found
 
 
-class Game(NamedTuple):
+class PlaySettings(NamedTuple):
     """How all drills are played. model: None = the right agent has each turn. seed: a drill's number is added. harsh: the
     numbers of the drills in which wrongly chosen agents give their own replies. weight: of the drill's own.
     """
@@ -128,7 +130,7 @@ class Game(NamedTuple):
     weight: float = 1.0
 
 
-class Players:
+class DrillProcesses:
     """Reads and plays drills. Close it, or use it as a context manager.
 
     The results are in the order of the drills, whichever process is first.
@@ -151,7 +153,7 @@ class Players:
             there.close()  # else a child that dies would not be noticed
             self._processes.append(process)
             self._pipes.append(here)
-        self._gathered("reading")
+        self._collect("reading")
 
     def __enter__(self) -> Self:
         return self
@@ -162,18 +164,18 @@ class Players:
 
     def tracks(self) -> list[Track]:
         """The dialogues of all drills from which the belief is fitted."""
-        return [each for drill in self._asked("belief", None) for each in drill]
+        return [each for drill in self._request("belief", None) for each in drill]
 
-    def cases(self, game: Game) -> list[Case]:
+    def cases(self, game: PlaySettings) -> list[Case]:
         """Plays all drills, and returns the turns that count."""
-        return [each for drill in self._asked(game.title, game) for each in drill]
+        return [each for drill in self._request(game.title, game) for each in drill]
 
-    def _asked(self, title: str, what: Game | None) -> list[Any]:
+    def _request(self, title: str, what: PlaySettings | None) -> list[Any]:
         for pipe in self._pipes:
             pipe.send(what)
-        return self._gathered(title)
+        return self._collect(title)
 
-    def _gathered(self, title: str) -> list[Any]:
+    def _collect(self, title: str) -> list[Any]:
         """Waits until each drill has an answer."""
         answers: dict[int, Any] = {}
         while len(answers) < len(self.drills):
@@ -189,9 +191,9 @@ def _serve(pipe: Connection, drills: Sequence[tuple[int, Drill]], folder: Path |
     """Answers for its drills, one after the other: first that they are read, then whatever is asked."""
     if folder is not None:
         encoder_folder.use(folder)
-    encoder, ready = packaged_encoder(), dict[int, Ready]()
+    encoder, ready = packaged_encoder(), dict[int, PreparedDrill]()
     for number, drill in drills:
-        ready[number] = heard(drill, encoder)
+        ready[number] = prepare_drill(drill, encoder)
         pipe.send((number, None))
     while True:
         game = pipe.recv()
@@ -199,13 +201,13 @@ def _serve(pipe: Connection, drills: Sequence[tuple[int, Drill]], folder: Path |
             pipe.send((number, _tracks(each) if game is None else _cases(number, each, game)))
 
 
-def _tracks(ready: Ready) -> list[Track]:
+def _tracks(ready: PreparedDrill) -> list[Track]:
     return [found for talk in ready.drill.dialogues[:TRACKED] if (found := track(talk, ready.ears))]
 
 
-def _cases(number: int, ready: Ready, game: Game) -> list[Case]:
+def _cases(number: int, ready: PreparedDrill, game: PlaySettings) -> list[Case]:
     choose = Chooser(game.model) if game.model else None
-    turns = played(ready, game.tracking, choose, game.seed + number, harsh=number in game.harsh)
+    turns = play_drill(ready, game.tracking, choose, game.seed + number, harsh=number in game.harsh)
     return cases(turns, ready.drill.weight * game.weight)
 
 
