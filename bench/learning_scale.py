@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from bench.learning import by_agent
 from bench.measure import Figure, progress
 from sqlalchemy import Connection, Table, create_engine, insert, select, text
 
@@ -87,25 +88,18 @@ def desk(message: str) -> str:
 
 def _write_app(data: Path, folder: Path, url: str) -> None:
     """Writes an app whose agents are some intents of BANKING77."""
-    chosen = dict(list(_by_agent(data / NEEDED[0]).items())[:AGENTS])
+    chosen = dict(list(by_agent(read_cases([data / NEEDED[0]])).items())[:AGENTS])
     (folder / "examples.json").write_text(json.dumps({name: texts[:EXAMPLES] for name, texts in chosen.items()}))
     (folder / "scale_agents.py").write_text(_APP)
     (folder / "turnwise.yaml").write_text(yaml.safe_dump({"app": "scale", "root": "scale_agents:desk", "store": url}))
 
 
-def _by_agent(path: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for case in read_cases([path]):
-        found.setdefault(case.turns[0].agent or "", []).append(case.turns[0].user)
-    return found
-
-
 def _fill(data: Path, folder: Path, url: str, count: int) -> None:
     """Makes some decisions, and copies them with other texts and times, and with labels."""
     chance = random.Random(28)
-    spoken = list(_by_agent(data / NEEDED[0]).values())[:AGENTS]
+    spoken = list(by_agent(read_cases([data / NEEDED[0]])).values())[:AGENTS]
     texts = chance.sample([text for all_ in spoken for text in all_[EXAMPLES:]], MADE - NOBODY)
-    texts += chance.sample([text for all_ in _by_agent(data / NEEDED[1]).values() for text in all_], NOBODY)
+    texts += chance.sample([text for all_ in by_agent(read_cases([data / NEEDED[1]])).values() for text in all_], NOBODY)
     chance.shuffle(texts)
     asyncio.run(_talk(folder, texts))
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
@@ -216,7 +210,7 @@ def _reported(name: str, folder: Path, count: int) -> list[Figure]:
 
 async def _replayed(data: Path, folder: Path, count: int) -> list[Figure]:
     """Makes decisions of conversations again, twice: the second time all texts were seen before."""
-    spoken = dict(list(_by_agent(data / NEEDED[1]).items())[:REPLAY_AGENTS])
+    spoken = dict(list(by_agent(read_cases([data / NEEDED[1]])).items())[:REPLAY_AGENTS])
     desk = _desk({name: texts[:REPLAY_EXAMPLES] for name, texts in spoken.items()})
     runner = Runner(desk, app="scale", store=SqlSessionStore(f"sqlite:///{folder}/replay.db"))
     try:
