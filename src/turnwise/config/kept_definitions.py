@@ -43,7 +43,7 @@ class KeptDefinitions:
         digest = hashlib.sha256(f"{app}\0{store}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._path = folder / f"definitions-{digest}.json"
         self._last: DefinitionSet | None = None
-        self._most_bytes = 0
+        self._rewrite_above_bytes = 0
         """Above this size the file is written anew."""
 
     def read(self) -> DefinitionSet | None:
@@ -55,7 +55,7 @@ class KeptDefinitions:
                     return None
                 found = _read(json.loads(file.readline()))
                 for line in file:
-                    found = _with_change(found, line)
+                    found = _with_line(found, line)
             return found
         except FileNotFoundError:
             return None
@@ -76,7 +76,7 @@ class KeptDefinitions:
         """Adds a line with the changes. Returns whether the file then holds the later definitions.
 
         Processes of one machine share the file: another one may have written this revision already, or an earlier set. Of two
-        that write at once, the later one replaces the file, in which its line follows another set than the line says.
+        that write at once, the second one replaces the file: its line would follow another revision than it says.
         """
         line = _change_line(before, after).encode()
         try:
@@ -84,7 +84,7 @@ class KeptDefinitions:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(size - _TAIL_BYTES, 0))
                 found = _REVISION.search(file.read())
-                if found is None or not _is_own(file) or size > self._most_bytes:
+                if found is None or not _is_own(file) or size > self._rewrite_above_bytes:
                     return False
                 kept = int(found[1])
                 if kept == before.revision < after.revision:
@@ -102,8 +102,8 @@ class KeptDefinitions:
         handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=self._path.parent)  # with mode 600
         try:
             with open(handle, "w", encoding="utf-8") as file, background_work():
-                file.writelines(_written(definitions))
-                self._most_bytes = 2 * file.tell() + _FREE_BYTES
+                file.writelines(_file_parts(definitions))
+                self._rewrite_above_bytes = 2 * file.tell() + _FREE_BYTES
             os.replace(name, self._path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def _read(data: Any) -> DefinitionSet:
     return DefinitionSet(int(data["revision"]), agents, policies, gone)
 
 
-def _with_change(before: DefinitionSet, line: bytes) -> DefinitionSet:
+def _with_line(before: DefinitionSet, line: bytes) -> DefinitionSet:
     """Returns the definitions after a line of changes.
 
     A line that a crash cut changes nothing, nor one after another set, as when two processes write at once.
@@ -157,7 +157,7 @@ def _appending(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_APPEND)
 
 
-def _written(definitions: DefinitionSet) -> Iterator[str]:
+def _file_parts(definitions: DefinitionSet) -> Iterator[str]:
     """Yields the file's text in parts: all of it at once would take much memory."""
     yield '{"agents": ['
     yield from _listed(definitions.agents)

@@ -98,7 +98,7 @@ def _within(labelled: Sequence[Labelled], which: Sequence[int], most: int) -> li
 
 
 class CappedCredential(NamedTuple):
-    """A credential that named several users, and of whose labels only some count."""
+    """A credential that named several users, and whose labels exceed the cap."""
 
     digest: str
     labels: int

@@ -184,7 +184,7 @@ def _newest(
 ) -> dict[tuple[SessionKey, int], LabelledDecision]:
     """Returns at most that many, in the same order: the operators' newest, then of each other source its newest in turn.
 
-    So nobody's many labels push out those of others.
+    So one source with many labels cannot displace the labels of others.
     """
     if len(counted) <= most:
         return counted

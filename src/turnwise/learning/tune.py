@@ -85,8 +85,8 @@ async def tuned(
 
     The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise
     rejecting everything or nothing would be best. Out-of-scope cases weigh at least a fifth, since collected data contains too
-    few of them. Who knows how many there are in the traffic says so (`out_of_scope`); then the plain accuracy, in which they
-    weigh as in the file, does not count.
+    few of them. If the traffic's share is stated (`out_of_scope`), it replaces that of the file, and the plain accuracy
+    does not count.
 
     Args:
         cascade: The cascade.
@@ -155,7 +155,7 @@ class _Trial(NamedTuple):
     """Accuracy of one configuration."""
 
     worth: float
-    """Accuracy with out-of-scope cases at their minimum weight."""
+    """The accuracy that is maximized: out-of-scope cases weigh the stated share, else at least `OUT_OF_SCOPE_SHARE`."""
     accuracy: float
     """Plain accuracy; weighted by the share of out-of-scope messages if that is known."""
     has_both_kinds: bool
@@ -179,12 +179,10 @@ class _Trials:
         rejected_right = share(outcome.right for outcome in scored if outcome.expected is None)
         if known is None or rejected_right is None:
             return _Trial(accuracy, accuracy, has_both_kinds=False)
-        part = self._out_of_scope
-        if part is not None:
-            accuracy = (1.0 - part) * known + part * rejected_right
-            return _Trial(accuracy, accuracy, has_both_kinds=True)
-        part = max(OUT_OF_SCOPE_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
-        return _Trial((1.0 - part) * known + part * rejected_right, accuracy, has_both_kinds=True)
+        in_file = sum(outcome.expected is None for outcome in scored) / len(scored)
+        weight = max(OUT_OF_SCOPE_SHARE, in_file) if self._out_of_scope is None else self._out_of_scope
+        worth = (1.0 - weight) * known + weight * rejected_right
+        return _Trial(worth, accuracy if self._out_of_scope is None else worth, has_both_kinds=True)
 
     async def best(
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial

@@ -24,7 +24,9 @@ READ_CHARACTERS = 2_000
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
 _COMMON, _SHORTEST_COMMON = 50_000, 5  # minimum frequency in the dictionary's texts: about 1,700 words
-_RARE, _COMMONER = 200, 500  # of well-typed words, none in 30,000 is so rare and so near a word of agents that is so common
+_RARE, _COMMONER = 200, 500
+"""An English word below this frequency may be a slip, if an agent's word is near and this many times as frequent. In 30,000
+well-typed words, no word met both conditions."""
 _CACHE_SIZE = 8_192
 _FEW_UNKNOWN, _MANY_UNKNOWN = 3, 20
 _LOOK_BACK = 8
@@ -139,11 +141,11 @@ def _find_correction(agent_words: Counter[str], english: "SpellChecker", word: s
         if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
     ]
     counts: Mapping[str, int] = english.word_frequency.dictionary
-    least = _COMMONER * counts.get(word, 0)
-    known = [other for other in near if other in agent_words and counts.get(other, 0) >= least]
+    own_count = counts.get(word, 0)  # above 0 for a rare English word only
+    known = [other for other in near if other in agent_words and counts.get(other, 0) >= _COMMONER * own_count]
     if known:
         return max(known, key=lambda other: (sorted(other) == sorted(word), agent_words[other], other))
-    if agent_words_only or least or len(word) < _SHORTEST_COMMON:
+    if agent_words_only or own_count or len(word) < _SHORTEST_COMMON:
         return None
     common = [other for other in near if counts.get(other, 0) >= _COMMON]
     return max(common, key=lambda other: (counts[other], other), default=None)

@@ -53,7 +53,7 @@ async def test_the_process_that_answers(make_runner: MakeRunner) -> None:
 
 async def test_one_user_leaves_room_for_others(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """E7: a user with many waiting messages gets no more than the room that is left."""
-    monkeypatch.setattr("turnwise.runner.queue.queues.SHARED_FROM", 2)
+    monkeypatch.setattr("turnwise.runner.queue.queues.FAIR_SHARE_FROM", 2)
     gate = Gate()
     runner = make_runner(gate.agent, process=ProcessConfig(concurrency=1, backlog=6))
 
@@ -79,7 +79,7 @@ async def test_messages_of_one_user_that_arrive_at_once_leave_room_too(
     make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The messages that are being stored count as its own."""
-    monkeypatch.setattr("turnwise.runner.queue.queues.SHARED_FROM", 2)
+    monkeypatch.setattr("turnwise.runner.queue.queues.FAIR_SHARE_FROM", 2)
     gate = Gate()
     runner = make_runner(gate.agent, process=ProcessConfig(concurrency=1, backlog=6))
     await runner.start("first", user="ann", session="first")

@@ -130,7 +130,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None or self._answer.done():
-            # Nobody asked for this.
+            # Unrequested data: the connection cannot be used again.
             self.is_reusable = False
             self.close()
             return
@@ -139,8 +139,6 @@ class _Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except self._httptools.HttpParserError as problem:
             self._fail(NoAnswer(str(problem) or type(problem).__name__))
-        if len(self._content) > MOST_BYTES:
-            self._fail(NoAnswer("its answer is too long"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_reusable, self._transport = False, None
@@ -148,9 +146,11 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._content += body
+        if len(self._content) > MOST_BYTES:
+            self._fail(NoAnswer("its answer is too long"))
 
     def on_message_complete(self) -> None:
-        if self._answer is not None and not self._answer.done() and len(self._content) <= MOST_BYTES:
+        if self._answer is not None and not self._answer.done():
             self.is_reusable, self._idle_since = self._parser.should_keep_alive(), self._loop.time()
             self._answer.set_result((self._parser.get_status_code(), bytes(self._content)))
 

@@ -56,10 +56,10 @@ class RemoteFollower:
         signals = self._store.signals
         with signals.watch(self._run.key) as watch:
             first = pause = first_pause(signals, FIRST_LOOK_SECONDS)
-            is_told = True
+            was_signalled = True
             while True:
-                # Mostly the end was stored. It is in the log, so nothing else is read.
-                if is_told and await self._publish_page():
+                # A signal usually means that the answer's end is stored, so the log alone is read first.
+                if was_signalled and await self._publish_page():
                     self._run.invocation.feed.close()
                     return
                 session = await self._store.open(self._run.key)
@@ -75,7 +75,7 @@ class RemoteFollower:
                     pause = min(2 * pause, RECOVERY_SECONDS)
                 else:
                     pause = first if news else min(2 * pause, signals.poll_seconds)
-                is_told = await self._publish_partials(watch, pause)
+                was_signalled = await self._publish_partials(watch, pause)
 
     async def _publish_stored(self, last: int) -> bool:
         """Publishes newly stored events, up to that number at least. Returns True when the answer ends."""
@@ -118,7 +118,10 @@ class RemoteFollower:
         return session is None or is_over(session, self._id)
 
     async def _publish_partials(self, watch: Watch, seconds: float) -> bool:
-        """Publishes partial events until something was stored, or for that many seconds. Returns whether it was a signal."""
+        """Publishes partial events until a signal says that something was stored, or for that many seconds.
+
+        Returns True for a signal.
+        """
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
         while (event := await watch.next(seconds)) is not None:

@@ -19,7 +19,7 @@ from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQue
 from turnwise.runner.queue.remote_waiter import RemoteWaiter
 from turnwise.runner.queue.session_worker import CancelListener, SessionWorker, WorkerContext
 
-SHARED_FROM = 100
+FAIR_SHARE_FROM = 100
 """A user with fewer waiting messages is only refused when the process is full."""
 
 
@@ -49,6 +49,7 @@ class SessionQueues:
         self._limit, self._backlog = ConcurrencyLimit(process.concurrency), process.backlog
         self._queues: dict[SessionKey, SessionQueue] = {}
         self._accepting: dict[asyncio.Task[None], str] = {}
+        """The user of each message that is being stored."""
         self._closing = False
         self.followers = Followers(store, self)
         self._inbox_queue = InboxQueue(driver, store, self.followers, config)
@@ -204,8 +205,10 @@ class SessionQueues:
             queue.arrival_lock.release()
 
     def _check_backlog(self, user: str) -> None:
-        """Raises QueueFull if this process cannot hold another message that waits, or not another one of that user: a user
-        with many has no more than the room that is left, so one user fills at most half of it.
+        """Raises QueueFull if the process has no room for another waiting message.
+
+        A user with at least `FAIR_SHARE_FROM` waiting messages may have at most as many as there is room left. So one user
+        fills at most half of the backlog.
         """
         waiting = len(self._accepting) + sum(len(queue.waiting) for queue in self._queues.values())
         if waiting >= self._backlog:
@@ -213,11 +216,11 @@ class SessionQueues:
                 f"{waiting:,} messages wait in this process already; the limit is {self._backlog:,}. This one is refused.",
                 fix="Send it again later, start more processes, or raise process.backlog.",
             )
-        if waiting < SHARED_FROM:
+        if waiting < FAIR_SHARE_FROM:
             return
         accepting = sum(each == user for each in self._accepting.values())
         own = accepting + sum(len(queue.waiting) for key, queue in self._queues.items() if key.user == user)
-        if own >= max(SHARED_FROM, self._backlog - waiting):
+        if own >= max(FAIR_SHARE_FROM, self._backlog - waiting):
             raise QueueFull(
                 f"{own:,} messages of this user wait in this process already, and there is room for {self._backlog - waiting:,}"
                 " more of all users. This one is refused.",

@@ -151,16 +151,16 @@ class DueSessions:
         self._announced = {key: at for key, at in self._announced.items() if now - at < REPEAT_SECONDS}
 
     def to_announce(self) -> list[SessionKey]:
-        """Returns the sessions that have been due for so long that the first announcement may be lost, each once in a while.
+        """Returns sessions that have been due for so long that their announcement may be lost, and notes them as announced.
 
-        If there are too many to tell, these are all.
+        Each is returned once in `REPEAT_SECONDS`. If the list of due sessions was cut, every session counts as due so long.
         """
         found = [key for key in self._overdue_for(REPEAT_SECONDS) if key not in self._announced]
         self._announced |= dict.fromkeys(found, self._clock())
         return found
 
     def overdue(self) -> list[SessionKey]:
-        """Returns the sessions that the engine has been given enough time for; all, if there are too many to tell."""
+        """Returns the sessions for which the engine had enough time; all of them if the list was cut."""
         return self._overdue_for(PATIENCE_SECONDS)
 
     def _overdue_for(self, seconds: float) -> list[SessionKey]:

@@ -36,7 +36,7 @@ _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queue
 
 @dataclass(frozen=True, slots=True)
 class LockedSession:
-    """The columns of a session's row that is locked until the transaction ends."""
+    """A session's row, locked until the transaction ends."""
 
     owner: int
     number: int
@@ -49,7 +49,7 @@ class LockedSession:
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """The columns of a message's row."""
+    """A message's row."""
 
     session: int
     sequence: int | None
@@ -126,7 +126,7 @@ def accept(
 
     Raises SessionMissing, StaleWriter, QueueFull.
     """
-    if revision is None and (receipt_ := _accept_new(connection, key, message, now, limit)) is not None:
+    if revision is None and (receipt_ := _accept_at_once(connection, key, message, now, limit)) is not None:
         return receipt_
     session = lock_session(connection, key)
     if session is None and create and revision is None:
@@ -142,15 +142,18 @@ def accept(
     return Receipt(message, "queued", None, repeated=False, number=position, after_others=session.queued > 0)
 
 
-def _accept_new(connection: Connection, key: SessionKey, message: Message, now: str, limit: int) -> Receipt | None:
-    """Puts a new message in the inbox of a session with room, in two statements. Returns None if it cannot."""
+def _accept_at_once(connection: Connection, key: SessionKey, message: Message, now: str, limit: int) -> Receipt | None:
+    """Stores a new message in two statements, for the usual case.
+
+    Returns None if the session is missing or full, or the message is known: then `accept` goes the longer way.
+    """
     row = _ENQUEUE.row(connection, session_params(key) | {"limit": limit})
     if row is None:
         return None
     owner, session, queued, position = row
     if _insert(connection, message_row(owner, session, position, message, now)):
         return Receipt(message, "queued", None, repeated=False, number=position, after_others=queued > 1)
-    # The message is there already. The session's row is locked, so nobody has seen the count.
+    # The message is there already: the count is taken back. The row is still locked, so no other transaction saw it.
     _COUNT.row(connection, {"at_owner": owner, "at_session": session, "more": -1, "newer": -1})
     return None
 
@@ -279,7 +282,7 @@ def start_queued(connection: Connection, session: AdvancedRow, message: Message,
 
 
 def start_oldest(connection: Connection, session: AdvancedRow, message: Message, started: Started) -> bool:
-    """Like `start_queued`, for a row whose count is already lowered. Returns False if this is not the oldest message."""
+    """Starts the message if it is the oldest of the inbox; returns False otherwise. The session's count is already lowered."""
     values = _at(session) | _started_values(message, started)
     return _dequeue("started", oldest=True).row(connection, values) is not None
 

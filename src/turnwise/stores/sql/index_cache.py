@@ -148,7 +148,7 @@ class SqlIndexCache:
         self._run(lambda connection: give_place(connection, f"fit:{fingerprint}", self._holder))
 
     def close(self) -> None:
-        """Closes the connection. What is being stored is given up. Idempotent."""
+        """Closes the connection, and stops the storing of a matcher. Idempotent."""
         self._closed.set()
         with self._lock:
             if self._connection is not None:

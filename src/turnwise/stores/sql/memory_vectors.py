@@ -71,7 +71,7 @@ def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> S
 
 def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Iterator[Vectors]:
     """Yields the vectors of entries with higher numbers, in blocks in the order of the numbers."""
-    for row in _READ.each(connection, {"at_owner": owner, "at_encoder": encoder, "after": after}):
+    for row in _READ.stream(connection, {"at_owner": owner, "at_encoder": encoder, "after": after}):
         yield _later(_unpacked(row[0]), after)
 
 

@@ -3,9 +3,9 @@
 A row's body has eight hexadecimal digits for each entry: its place in the block, how often it has the word, and its length
 in words.
 
-A turn that remembers would write as many rows as its entry has words. So the newest entries have all their words in one row
-each, as a JSON object of counts, under the word `NEW` and with the entry's number for a block. When the numbers pass a multiple
-of `NEW_ENTRIES`, these words move to the rows of the blocks.
+One row for each word is slow for a turn that remembers. So each new entry is one row: its word is empty, its block is the
+entry's number, and its body is a JSON object of the words' counts. When the numbers pass a multiple of `UNPACKED_ENTRIES`,
+these words move to the rows of the blocks.
 """
 
 import json
@@ -23,9 +23,10 @@ from turnwise.stores.sql.tables import column_params, insert_for
 
 BLOCK = 256
 """The entries of a block. A word that all entries have takes 2 kB in each."""
-NEW = ""
+UNPACKED = ""
 """The word of rows that have all words of one entry. No word is empty."""
-NEW_ENTRIES = 64
+UNPACKED_ENTRIES = 64
+"""How many new entries at most have a row of their own."""
 _DIGITS = 8
 
 _t = memory_terms.c
@@ -39,11 +40,11 @@ _ROWS = select(_t.term, _t.block, _t.body).where(
 )
 _SET = update(memory_terms).where(_IS_ROW).values(body=bindparam("body"))
 _REMOVE = delete(memory_terms).where(_IS_ROW)
-_IS_NEW = (_t.owner == bindparam("at_owner")) & (_t.term == NEW)
-_INSERT_NEW = PreparedStatement(insert(memory_terms).values(column_params(memory_terms)).inline())
-_READ_NEW = PreparedStatement(select(_t.block, _t.body).where(_IS_NEW).order_by(_t.block))
-_DELETE_NEW = PreparedStatement(delete(memory_terms).where(_IS_NEW))
-_REMOVE_NEW = delete(memory_terms).where(_IS_NEW, _t.block.in_(bindparam("numbers", expanding=True)))
+_IS_UNPACKED = (_t.owner == bindparam("at_owner")) & (_t.term == UNPACKED)
+_INSERT_UNPACKED = PreparedStatement(insert(memory_terms).values(column_params(memory_terms)).inline())
+_READ_UNPACKED = PreparedStatement(select(_t.block, _t.body).where(_IS_UNPACKED).order_by(_t.block))
+_DELETE_UNPACKED = PreparedStatement(delete(memory_terms).where(_IS_UNPACKED))
+_REMOVE_UNPACKED = delete(memory_terms).where(_IS_UNPACKED, _t.block.in_(bindparam("numbers", expanding=True)))
 
 
 @cache
@@ -57,23 +58,23 @@ def _append(dialect: str) -> PreparedStatement:
 def add_words(
     connection: Connection, owner: int, first: int, end: int, numbered: Sequence[tuple[int, Mapping[str, int]]]
 ) -> None:
-    """Stores the words of new entries, with numbers from `first` up to `end`, not included. Some numbers may not be used."""
-    if first // NEW_ENTRIES != end // NEW_ENTRIES:
-        new = [(number, json.loads(body)) for number, body in _READ_NEW.rows(connection, {"at_owner": owner})]
+    """Stores the words of new entries. Their numbers are from `first` up to but excluding `end`; some may be unused."""
+    if first // UNPACKED_ENTRIES != end // UNPACKED_ENTRIES:
+        new = [(number, json.loads(body)) for number, body in _READ_UNPACKED.rows(connection, {"at_owner": owner})]
         if new:
-            _DELETE_NEW.run_many(connection, [{"at_owner": owner}])
+            _DELETE_UNPACKED.run_many(connection, [{"at_owner": owner}])
         _add_to_blocks(connection, owner, [*new, *numbered])
     elif numbered:
-        at = {"owner": owner, "term": NEW}
+        at = {"owner": owner, "term": UNPACKED}
         rows = [at | {"block": number, "body": json.dumps(words, ensure_ascii=False)} for number, words in numbered]
-        _INSERT_NEW.run_many(connection, rows)
+        _INSERT_UNPACKED.run_many(connection, rows)
 
 
 def _add_to_blocks(connection: Connection, owner: int, numbered: Iterable[tuple[int, Mapping[str, int]]]) -> None:
     """Stores the words of entries in the rows of their blocks."""
     rows: dict[tuple[str, int], str] = {}
     for number, words in numbered:
-        length = _length(words)
+        length = _stored_length(words)
         for term, count in words.items():
             at = (term, number // BLOCK)
             rows[at] = rows.get(at, "") + _digits(number, count, length)
@@ -83,7 +84,7 @@ def _add_to_blocks(connection: Connection, owner: int, numbered: Iterable[tuple[
         _append(connection.dialect.name).run_many(connection, values)
 
 
-def _length(words: Mapping[str, int]) -> int:
+def _stored_length(words: Mapping[str, int]) -> int:
     return min(sum(words.values()), 0xFFFF)
 
 
@@ -91,9 +92,9 @@ def _digits(number: int, count: int, length: int) -> str:
     return f"{number % BLOCK:02x}{min(count, 255):02x}{length:04x}"
 
 
-def _as_in_blocks(number: int, counts: Mapping[str, int], words: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+def _block_rows(number: int, counts: Mapping[str, int], words: Iterable[str]) -> Iterator[tuple[str, int, str]]:
     """Yields those of an entry's words that are wanted, as rows of its block have them."""
-    length = _length(counts)
+    length = _stored_length(counts)
     for word in words:
         if (count := counts.get(word)) is not None:
             yield word, number // BLOCK, _digits(number, count, length)
@@ -101,7 +102,7 @@ def _as_in_blocks(number: int, counts: Mapping[str, int], words: Iterable[str]) 
 
 def remove_words(connection: Connection, owner: int, numbered: Sequence[tuple[int, str]]) -> None:
     """Removes the words of entries, given by their texts."""
-    connection.execute(_REMOVE_NEW, {"at_owner": owner, "numbers": [number for number, _ in numbered]})
+    connection.execute(_REMOVE_UNPACKED, {"at_owner": owner, "numbers": [number for number, _ in numbered]})
     by_block: dict[int, dict[str, set[int]]] = {}
     for number, text in numbered:
         for term in terms(text):
@@ -130,8 +131,8 @@ def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> d
         return {}
     bodies: dict[str, list[str]] = {}
     blocks: dict[str, list[tuple[int, int]]] = {}
-    for term, block, body in _READ.rows(connection, {"at_owner": owner}, [NEW, *words]):
-        found = ((term, block, body),) if term != NEW else _as_in_blocks(block, json.loads(body), words)
+    for term, block, body in _READ.rows(connection, {"at_owner": owner}, [UNPACKED, *words]):
+        found = ((term, block, body),) if term != UNPACKED else _block_rows(block, json.loads(body), words)
         for term_, block_, digits in found:
             bodies.setdefault(term_, []).append(digits)
             blocks.setdefault(term_, []).append((block_, len(digits) // _DIGITS))

@@ -26,7 +26,7 @@ _REST_CHARACTERS = 300
 # the usage of a model's answer are left out: they differ from answer to answer, and no transcript shows them.
 _STEP = r'\{"key":"[^"\\]*","says":true,"state_delta":\{\},"artifact_versions":\{\}\}'
 _USAGE = r'"usage":\{(?:[^{}"]|"[^"\\]*")*+\}'
-_SAYS = re.compile(
+_SINGLE_TEXT = re.compile(
     r'\{"created_at":"([^"\\]*)","content":\{"role":"(user|agent)",'
     r'"parts":\[\{"kind":"text","text":"((?:[^"\\]++|\\.)*+)"\}\]\}'
     rf'(,"actions":\{{(?:"steps":\[{_STEP}\],?)?(?:{_USAGE},?)?)?(.*)',
@@ -40,15 +40,18 @@ class _UnusualError(Exception):
 
 def transcript_events(rows: Sequence[EventRow]) -> list[Event]:
     """Returns the events of these rows, without actions that no transcript shows."""
-    drafts = [_draft(row) for row in rows]
-    usual = iter(_made([draft for draft in drafts if draft is not None]))
-    others = iter(_others([row for row, draft in zip(rows, drafts, strict=True) if draft is None]))
+    drafts = [_single_text_values(row) for row in rows]
+    usual = iter(_single_text_events([draft for draft in drafts if draft is not None]))
+    others = iter(_other_events([row for row, draft in zip(rows, drafts, strict=True) if draft is None]))
     return [next(others if draft is None else usual) for draft in drafts]
 
 
-def _draft(row: EventRow) -> dict[str, Any] | None:
-    """Returns the values of an event that says one text; None for any other event. Its content and text are still values."""
-    match = _SAYS.fullmatch(row.body)
+def _single_text_values(row: EventRow) -> dict[str, Any] | None:
+    """Returns the values of an event that is a single text; None for any other event.
+
+    The content is still a dict, which `_single_text_events` turns into facts.
+    """
+    match = _SINGLE_TEXT.fullmatch(row.body)
     if match is None:
         return None
     created_at, role, text, has_actions, rest = match.groups()
@@ -57,29 +60,15 @@ def _draft(row: EventRow) -> dict[str, Any] | None:
     try:
         if "\\" in text:
             text = from_json(f'"{text}"')
-        actions, branch, scope = _rest(rest, has_actions=has_actions is not None)
+        actions, branch, scope = _actions_branch_scope(rest, has_actions=has_actions is not None)
         time = datetime.fromisoformat(created_at)
     except (_UnusualError, AttributeError, LookupError, TypeError, ValueError):
         return None
-    return {
-        "id": row.event_id,
-        "author": row.author,
-        "invocation_id": row.invocation_id,
-        "created_at": time,
-        "content": {"role": role, "parts": {"kind": "text", "text": text, "seal": None}},
-        "actions": actions,
-        "error": None,
-        "branch": branch,
-        "within": "",
-        "scope": scope,
-        "attempt": 1,
-        "partial": False,
-        "offset": None,
-        "sequence": row.sequence,
-    }
+    content = {"role": role, "parts": {"kind": "text", "text": text, "seal": None}}
+    return _values(row, time, content, actions, branch, scope)
 
 
-def _made(drafts: list[dict[str, Any]]) -> list[Event]:
+def _single_text_events(drafts: list[dict[str, Any]]) -> list[Event]:
     """Returns the events of these values. All facts of a class are made at once: a long log has thousands."""
     contents = [draft["content"] for draft in drafts]
     texts = TextPart.many_of_valid([content["parts"] for content in contents], _TEXT)
@@ -91,7 +80,7 @@ def _made(drafts: list[dict[str, Any]]) -> list[Event]:
 
 
 @lru_cache(1_000)
-def _rest(text: str, *, has_actions: bool) -> tuple[Actions, Branch, tuple[str, ...]]:
+def _actions_branch_scope(text: str, *, has_actions: bool) -> tuple[Actions, Branch, tuple[str, ...]]:
     """Returns what follows the content in a body: the actions, the branch and the scope. Raises _UnusualError for others.
 
     Many events have the same rest.
@@ -105,7 +94,7 @@ def _rest(text: str, *, has_actions: bool) -> tuple[Actions, Branch, tuple[str, 
     return actions, branch, scope
 
 
-def _others(rows: Sequence[EventRow]) -> list[Event]:
+def _other_events(rows: Sequence[EventRow]) -> list[Event]:
     """Returns the events of these rows, whatever they hold."""
     try:
         bodies = from_json(f"[{','.join([row.body for row in rows])}]")
@@ -124,27 +113,39 @@ def _event(row: EventRow, body: Any) -> Event:
 def _light_event(row: EventRow, body: dict[str, Any]) -> Event:
     """Builds an event from its row without validation. Raises _UnusualError for fields that it does not know."""
     content, actions = body.pop("content", None), body.pop("actions", None)
-    values = {
+    values = _values(
+        row,
+        datetime.fromisoformat(body.pop("created_at")),
+        None if content is None else _content(content),
+        NO_ACTIONS if actions is None else _actions(actions),
+        _branch(body.pop("branch")) if "branch" in body else NO_BRANCH,
+        _scope(body.pop("scope")) if "scope" in body else (),
+    )
+    if body:
+        raise _UnusualError
+    return Event.of_valid(values, _EVENT)
+
+
+def _values(
+    row: EventRow, created_at: datetime, content: Any, actions: Actions, branch: Branch, scope: tuple[str, ...]
+) -> dict[str, Any]:
+    """Returns the values of all fields of an event; those that are not given have their defaults."""
+    return {
         "id": row.event_id,
         "author": row.author,
         "invocation_id": row.invocation_id,
-        "created_at": datetime.fromisoformat(body.pop("created_at")),
-        "content": None if content is None else _content(content),
-        "actions": NO_ACTIONS if actions is None else _actions(actions),
+        "created_at": created_at,
+        "content": content,
+        "actions": actions,
         "error": None,
-        "branch": _branch(body.pop("branch")) if "branch" in body else NO_BRANCH,
+        "branch": branch,
         "within": "",
-        "scope": (),
+        "scope": scope,
         "attempt": 1,
         "partial": False,
         "offset": None,
         "sequence": row.sequence,
     }
-    if body:
-        values["scope"] = _scope(body.pop("scope"))
-    if body:
-        raise _UnusualError
-    return Event.of_valid(values, _EVENT)
 
 
 def _scope(labels: list[Any]) -> tuple[str, ...]:
