@@ -32,7 +32,7 @@ class AppliedDefinitions(NamedTuple):
         return self.agents[self.tree.root]
 
 
-class _OneApplied(NamedTuple):
+class _MadeAgent(NamedTuple):
     """The agent that one definition makes. Sets share it as long as the version serves."""
 
     definition: Definition
@@ -42,14 +42,14 @@ class _OneApplied(NamedTuple):
     """None, as `instance`."""
 
 
-_Known = Mapping[str, _OneApplied]
+_MadeByName = Mapping[str, _MadeAgent]
 """What definitions make, by name."""
 
 
-class _Last(NamedTuple):
+class _LastApplied(NamedTuple):
     """What was applied last."""
 
-    known: _Known
+    known: _MadeByName
     applied: AppliedDefinitions
     checking: tuple[str, ...]
     """Agents that check the tree themselves."""
@@ -102,7 +102,7 @@ class DefinedAgents:
         self._root = root
         self._code, self._tree = collect(root)
         self._instances = {name: Instance(_unwrapped(agent)) for name, agent in self._code.items()}
-        self._last: _Last | None = None
+        self._last: _LastApplied | None = None
         self._sharers: weakref.WeakKeyDictionary[Instance, _Sharers] = weakref.WeakKeyDictionary()
 
     @property
@@ -119,19 +119,23 @@ class DefinedAgents:
             TurnwiseError: The definitions do not fit together, or an agent cannot be made. Names the agent.
         """
         last = self._last
-        known = self._known(definitions, last)
-        changed = None if last is None else self._in_place(known, last)
-        self._last = self._all(known) if last is None or changed is None else self._some(known, changed, last)
+        known = self._make_or_reuse(definitions, last)
+        changed = None if last is None else self._changed_in_place(known, last)
+        self._last = self._build_all(known) if last is None or changed is None else self._rebuild_changed(known, changed, last)
         return self._last.applied
 
     def tree_of(self, definitions: Iterable[Definition]) -> AgentTree:
         """Returns the tree with these definitions, without building it whole. Raises as `apply`."""
         last = self._last
-        known = self._known(definitions, last)
-        changed = None if last is None else self._in_place(known, last)
-        return AgentTree(self._cards(known)) if last is None or changed is None else self._replaced(known, changed, last)
+        known = self._make_or_reuse(definitions, last)
+        changed = None if last is None else self._changed_in_place(known, last)
+        return (
+            AgentTree(self._all_cards(known))
+            if last is None or changed is None
+            else self._tree_with_changes(known, changed, last)
+        )
 
-    def _known(self, definitions: Iterable[Definition], last: _Last | None) -> _Known:
+    def _make_or_reuse(self, definitions: Iterable[Definition], last: _LastApplied | None) -> _MadeByName:
         """Returns what the definitions make. What was applied last is shared where a version is the same."""
         before = {} if last is None else last.known
         return {
@@ -141,20 +145,20 @@ class DefinedAgents:
             for each in definitions
         }
 
-    def _applied(self, definition: Definition) -> _OneApplied:
+    def _applied(self, definition: Definition) -> _MadeAgent:
         """Returns the agent and the card of one definition."""
         if definition.unknown_fields:
-            return _OneApplied(definition, None, None)
+            return _MadeAgent(definition, None, None)
         name, instance = definition.name, self.instance_of(definition)
         if name in self._tree:
-            return _OneApplied(definition, instance, definition.card_of(self._tree.card(name)))
+            return _MadeAgent(definition, instance, definition.card_of(self._tree.card(name)))
         card = definition.card_of(instance.agent.card.replace(name=name, parent=None))
-        return _OneApplied(definition, instance, card if card.parent is not None else card.replace(parent=self._tree.root))
+        return _MadeAgent(definition, instance, card if card.parent is not None else card.replace(parent=self._tree.root))
 
-    def _in_place(self, known: _Known, last: _Last) -> Sequence[str] | None:
-        """Returns the names of what changed since the last time; None if not every agent keeps its place.
+    def _changed_in_place(self, known: _MadeByName, last: _LastApplied) -> Sequence[str] | None:
+        """Returns the names of the changed agents.
 
-        None also if a changed agent runs others in its own turn: these are checked together with all agents.
+        None if an agent was added, removed or moved, or if a changed agent runs others: then all are built together.
         """
         names = {*self._code, *(name for name, each in known.items() if each.card is not None)}
         tree, agents = last.applied.tree, last.applied.agents
@@ -164,57 +168,57 @@ class DefinedAgents:
         for name in changed:
             if name not in agents or (name in known and known[name].card is None):
                 return None
-            card, before = self._card(name, known), tree.card(name)
-            if card.parent != before.parent or _runs_others(card, self._instance(name, known).agent):
+            card, before = self._card_of(name, known), tree.card(name)
+            if card.parent != before.parent or _runs_others(card, self._instance_at(name, known).agent):
                 return None
             if _runs_others(before, agents[name]):
                 return None
         return changed
 
-    def _card(self, name: str, known: _Known) -> AgentCard:
+    def _card_of(self, name: str, known: _MadeByName) -> AgentCard:
         """Returns the agent's card with these definitions."""
         card = known[name].card if name in known else None
         return self._tree.card(name) if card is None else card
 
-    def _instance(self, name: str, known: _Known) -> Instance:
+    def _instance_at(self, name: str, known: _MadeByName) -> Instance:
         instance = known[name].instance if name in known else None
         return self._instances[name] if instance is None else instance
 
-    def _all(self, known: _Known) -> _Last:
+    def _build_all(self, known: _MadeByName) -> _LastApplied:
         """Makes the set anew. Agents that are in use at the same place are shared. Raises as `apply`."""
         newer = tuple(sorted(name for name, each in known.items() if each.card is None))
-        cards = {card.name: card for card in self._cards(known)}
+        cards = {card.name: card for card in self._all_cards(known)}
         tree = AgentTree(cards.values())
         built: dict[str, Agent] = {}
         for name in _children_first(tree):
             children = [built[child] for child in tree.children(name)]
-            built[name] = self._placed(cards[name], self._instance(name, known), children)
+            built[name] = self._placed(cards[name], self._instance_at(name, known), children)
         agents, tree = collect(built[tree.root])  # also checks the agents that others refer to
-        checking = tuple(name for name in agents if hasattr(self._instance(name, known).agent, "check"))
-        return _Last(known, AppliedDefinitions(agents, tree, newer), checking)
+        checking = tuple(name for name in agents if hasattr(self._instance_at(name, known).agent, "check"))
+        return _LastApplied(known, AppliedDefinitions(agents, tree, newer), checking)
 
-    def _some(self, known: _Known, changed: Sequence[str], last: _Last) -> _Last:
+    def _rebuild_changed(self, known: _MadeByName, changed: Sequence[str], last: _LastApplied) -> _LastApplied:
         """Makes the changed agents and those above them. The others are those of the last time. Raises as `apply`."""
-        tree, agents = self._replaced(known, changed, last), {**last.applied.agents}
+        tree, agents = self._tree_with_changes(known, changed, last), {**last.applied.agents}
         chains = {each: len(tree.chain(each)) for name in changed for each in tree.chain(name)}
         for name in sorted(chains, key=chains.__getitem__, reverse=True):
             children = [agents[child] for child in tree.children(name)]
-            agents[name] = self._placed(tree.card(name), self._instance(name, known), children)
-        new = [name for name in changed if hasattr(self._instance(name, known).agent, "check")]
+            agents[name] = self._placed(tree.card(name), self._instance_at(name, known), children)
+        new = [name for name in changed if hasattr(self._instance_at(name, known).agent, "check")]
         checking = (*(name for name in last.checking if name not in changed), *new)
         for name in checking:
-            self._instance(name, known).agent.check(tree)  # type: ignore[attr-defined]
+            self._instance_at(name, known).agent.check(tree)  # type: ignore[attr-defined]
         newer = tuple(name for name in last.applied.newer if name not in changed)
-        return _Last(known, AppliedDefinitions(agents, tree, newer), checking)
+        return _LastApplied(known, AppliedDefinitions(agents, tree, newer), checking)
 
-    def _replaced(self, known: _Known, changed: Sequence[str], last: _Last) -> AgentTree:
+    def _tree_with_changes(self, known: _MadeByName, changed: Sequence[str], last: _LastApplied) -> AgentTree:
         """Returns the tree with the changed cards at their places. Raises TreeError for the root's."""
-        cards = [self._card(name, known) for name in changed]
+        cards = [self._card_of(name, known) for name in changed]
         for card in cards:
             self._check_root(card)
         return last.applied.tree.replaced(cards)
 
-    def _cards(self, known: _Known) -> list[AgentCard]:
+    def _all_cards(self, known: _MadeByName) -> list[AgentCard]:
         """Returns the cards of all agents, those of code first, as they are with these definitions. Raises TreeError."""
         defined = {name: each.card for name, each in known.items() if each.card is not None}
         cards = [defined.pop(card.name, card) for card in self._tree]
