@@ -137,6 +137,23 @@ class Console(NamedTuple):
         ]
 
 
+_HIDE = """hidden => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def hide(page: Any, hidden: bool = True) -> None:
+    """Makes the page believe that its tab is hidden, or shown again."""
+    await page.evaluate(_HIDE, hidden)
+
+
+async def open_hidden(it: Console, path: str) -> None:
+    """Opens a page of the console in a tab that is not shown."""
+    await it.page.add_init_script("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    await it.go(path)
+
+
 @asynccontextmanager
 async def console(
     root: Any = None,

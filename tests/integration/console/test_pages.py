@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from console_play import LOCKED, Console, console, needs_axe
+from console_play import LOCKED, Console, console, hide, needs_axe
 from gateway_play import key_for
 
 PAGES: Mapping[str, str] = {
@@ -283,11 +283,9 @@ async def test_the_latest_decisions_after_a_gap_are_the_latest() -> None:
             await it.go()
         latest = it.page.locator(".latest li a.cut")
         await latest.get_by_text("order 19").wait_for()
-        change = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true}); "
-        change += "document.dispatchEvent(new Event('visibilitychange')); }"
-        await it.page.evaluate(change, True)
+        await hide(it.page)
         await it.client.send_message("order 20", "s")
-        await it.page.evaluate(change, False)
+        await hide(it.page, False)
         await latest.get_by_text("order 20").wait_for()
         assert await latest.all_inner_texts() == [f"order {number}" for number in range(20, 12, -1)]
 

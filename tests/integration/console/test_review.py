@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from console_play import Console, console
+from console_play import Console, console, hide
 
 LABELS = "**/decision-labels"
 
@@ -23,17 +23,6 @@ async def labels(it: Console) -> dict[str, str]:
     return {each["text"]: each["label"] for each in found if each["label"]}
 
 
-async def hidden(it: Console, value: bool) -> None:
-    """Hides the tab, or shows it again."""
-    await it.page.evaluate(
-        """hidden => {
-            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
-            document.dispatchEvent(new Event("visibilitychange"));
-        }""",
-        value,
-    )
-
-
 async def test_the_item_in_sight_is_claimed_again_while_its_page_is_open() -> None:
     """K1: a claim ends by itself after two minutes, so an open page renews it; a hidden tab and a left page do not."""
     async with console() as it:
@@ -48,9 +37,9 @@ async def test_the_item_in_sight_is_claimed_again_while_its_page_is_open() -> No
                 await it.page.clock.fast_forward("01:30")
             assert (await (await renewed.value).json())["mine"] is True
         assert len(claimed) == 3
-        await hidden(it, True)
+        await hide(it.page, True)
         await it.page.clock.fast_forward("03:00")
-        await hidden(it, False)
+        await hide(it.page, False)
         async with it.page.expect_response("**/claim?**"):
             await it.page.clock.fast_forward("01:00")
         await it.page.keyboard.press("g")

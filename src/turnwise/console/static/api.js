@@ -4,6 +4,7 @@ const meta = (name) => document.querySelector(`meta[name="turnwise-${name}"]`).c
 export const ROOT = new URL(meta("root"), location.href);
 const API = new URL(meta("api") + "/", location.href);
 const KEY = "turnwise.key";
+const SKEW = 2000;
 const BACKOFF = [200, 500, 1000, 2000, 3000];
 
 export const auth = {
@@ -150,11 +151,18 @@ function whileShown(signal) {
   return own;
 }
 
+// Yields what came since the newest known decision, the oldest first. Clocks of processes differ, so the last seconds are yielded again.
+async function* missed(query, newest, again, signal) {
+  const since = newest && new Date(Date.parse(newest) - SKEW).toISOString();
+  const { decisions, next } = await api.get("decisions", { ...query, since, slim: true, limit: 200 }, signal);
+  if (next && again) yield null; else yield* decisions.reverse();
+}
+
 // Yields new decisions of all processes until the signal is aborted. A browser has six connections to a gateway for all its tabs,
-// so a hidden tab gives its own back. After each gap the newest decisions are yielded, the oldest first, whether they are known or not.
-export async function* newDecisions(query, signal) {
-  for (let failures = 0, gap = false; !signal.aborted; failures += 1, gap = true) {
-    gap ||= document.hidden;
+// so a hidden tab gives its own back. Whenever the stream begins, the decisions since the newest one are yielded, also known ones:
+// a gap leaves no hole. It yields null if there were too many meanwhile, so that the list has to be read again.
+export async function* newDecisions(query, newest, signal) {
+  for (let failures = 0, again = false; !signal.aborted; failures += 1) {
     await shown(signal);
     if (signal.aborted) return;
     const own = whileShown(signal);
@@ -162,8 +170,16 @@ export async function* newDecisions(query, signal) {
       const answer = await request("decision-stream", { query, signal: own.signal });
       for await (const item of events(answer)) {
         failures = 0;
-        if (item.event === "decision") yield item.data;
-        else if (item.event === "following" && gap) yield* (await api.get("decisions", { ...query, slim: true, limit: 50 }, own.signal)).decisions.reverse();
+        if (item.event === "decision") {
+          newest = item.data.created_at;
+          yield item.data;
+        } else if (item.event === "following") {
+          for await (const each of missed(query, newest, again, own.signal)) {
+            newest = each?.created_at ?? newest;
+            yield each;
+          }
+          again = true;
+        }
       }
     } catch (error) {
       if (error.name !== "AbortError" && error.status >= 400 && error.status < 500) return;

@@ -7,6 +7,10 @@ export const may = (permission) => permission in me.permissions;
 export const mayAll = (permission) => me.permissions[permission] === "all";
 export const isOperator = () => me.role !== "user";
 
+// Tell whether something would be lost if the tab was closed now: the browser asks then.
+export const unsaved = new Set();
+addEventListener("beforeunload", (event) => { if ([...unsaved].some((lost) => lost())) event.preventDefault(); });
+
 const box = h("div", { class: "toasts", role: "status" });
 
 export function toast(text, action) {

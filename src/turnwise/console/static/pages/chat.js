@@ -3,11 +3,14 @@
 import { api, auth, follow, part, Problem } from "../api.js";
 import { dialog } from "../dialogs.js";
 import { add, chip, confidence, empty, h, icon, labelKeys, problem, replace, why } from "../parts.js";
-import { complain, handoff, may, me, newId, toast } from "../shell.js";
+import { complain, handoff, may, me, newId, toast, unsaved } from "../shell.js";
 import { markdown, methodWords, plural } from "../text.js";
 import { waitForm } from "./waits.js";
 
 const PAGE = 60;
+// What was typed and did not reach the gateway, by session: it is there again when the session is opened again.
+const unsent = new Map();
+unsaved.add(() => unsent.size);
 const phone = matchMedia("(max-width: 760px)");
 
 export async function page({ box, signal, params, query, go, setQuery, title, keys }) {
@@ -42,7 +45,13 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     if (phone.matches && !aside.isConnected) box.scrollTop = box.scrollHeight;
   };
   const grow = () => { field.style.setProperty("height", "auto"); field.style.setProperty("height", `${field.scrollHeight}px`); };
-  field.addEventListener("input", grow);
+  const place = () => `${params[0] || ""} ${user}`;
+  const keep = () => {
+    const text = field.value.trim() ? field.value : running?.turn.unsent;
+    text ? unsent.set(place(), text) : unsent.delete(place());
+  };
+  const write = (text) => { field.value = text; grow(); keep(); };
+  field.addEventListener("input", () => { grow(); keep(); });
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -86,6 +95,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     turn.box = h("article", { class: "turn", "aria-label": "Exchange" }, saidLine(event.text), turn.line, turn.bodies, turn.waits, turn.status, turn.tools);
     before ? talk.insertBefore(turn.box, before) : talk.append(turn.box);
     turns.set(turn.key, turn);
+    talk.querySelector(".empty")?.remove();
     return turn;
   };
   // Earlier messages are loaded later, so the order is that of the page.
@@ -209,6 +219,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
         turn.invocation = event.invocation_id;
         if (event.author === "user" && event.actions.selection && !turn.sequence) {
           turn.sequence = event.sequence;
+          turn.unsent = "";
+          keep();
           turn.status.textContent = "";
         }
         if (item.event === "event" || item.event === "partial") take(turn, event);
@@ -219,6 +231,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       turn.status.textContent = error instanceof Problem ? `${error.message} ${error.fix}` : String(error);
     } finally {
       if (running?.controller === controller) busy(turn, null);
+      // A message that was refused can be changed and sent again.
+      if (turn.unsent && !signal.aborted && !field.value.trim()) write(turn.unsent);
       if (turn.sequence) actions(turn);
       toEnd();
     }
@@ -226,12 +240,11 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 
   const say = (text) => {
     if (!text.trim() || running) return;
-    talk.querySelector(".empty")?.remove();
     for (const each of talk.querySelectorAll(".choices")) each.remove();
     for (const each of turns.values()) if (each.waits) replace(each.waits);
-    field.value = "";
-    grow();
     const id = newId("m"), turn = exchange({ id, text, attempt: 1 });
+    turn.unsent = text;
+    unsent.delete(place());
     if (!params[0]) {
       params[0] = session;
       history.replaceState(null, "", `${location.pathname.replace(/\/$/, "")}/${part(session)}${location.search}`);
@@ -240,6 +253,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     atEnd = true;
     toEnd();
     stream(turn, { path: path("/messages"), method: "POST", query: asUser(), body: { content: text, id }, repeatable: true }, { path: path(`/messages/${part(id)}`), query: asUser() });
+    write("");
     field.focus();
   };
 
@@ -277,11 +291,10 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     try {
       await api.post(path("/rewind"), { invocation_id: turn.invocation }, asUser());
     } catch (error) { complain(error); return; }
-    field.value = turn.text;
+    write(turn.text);
     after(turn);
     aside.remove();
     field.focus();
-    grow();
     toast("Rewound to before this message. The events stay in the log, hidden.");
   };
   const fork = async (turn) => {
@@ -353,15 +366,16 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   // Who comes back to this tab sees what was said in another one.
   let reading = false;
   const catchUp = async () => {
-    if (document.hidden || running || reading || !newest) return;
+    if (document.hidden || running || reading || !params[0]) return;
     reading = true;
     try {
       const events = [];
-      for (let after = newest; after;) {
+      let after = newest;
+      do {
         const page = await api.get(path("/events"), { ...asUser(), after, limit: 200 }, signal);
         events.push(...page.events);
         after = page.next;
-      }
+      } while (after);
       if (events.length && !running) {
         for (const each of turns.values()) if (each.waits) replace(each.waits);
         const last = show(events);
@@ -380,6 +394,9 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     if (next) { showWhy(next); next.box.scrollIntoView({ block: "nearest" }); next.line.focus({ preventScroll: true }); }
   };
   if (!may("messages:write")) field.disabled = button.disabled = true;
+  const given = { ...handoff }, left = given.text ? "" : unsent.get(place());
+  Object.assign(handoff, { text: "", send: false });
+  if (given.text || left) write(given.text || left);
   if (params[0]) {
     try {
       const page = await api.get(path("/events"), { ...asUser(), last: PAGE }, signal);
@@ -399,11 +416,9 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
       return;
     }
   }
-  if (!turns.size) {
-    if (handoff.text) { field.value = handoff.text; grow(); if (handoff.send) say(field.value); }
-    else await samples();
-  } else if (handoff.text) field.value = handoff.text;
-  Object.assign(handoff, { text: "", send: false });
+  // A message may have been stored although the page was left before the gateway said so.
+  if (left && field.value === left && [...turns.values()].at(-1)?.text === left) write("");
+  if (!turns.size) { if (given.send) say(field.value); else if (!field.value) await samples(); }
   field.focus({ preventScroll: true });
 }
 

@@ -116,7 +116,8 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
     if (at >= 0) rows.go(at);
   }
   if (Object.values(filters).some(Boolean) || !mayAll("decisions:read")) return;
-  for await (const each of newDecisions({}, signal)) {
+  for await (const each of newDecisions({}, rows.rows[0]?.created_at, signal)) {
+    if (!each) { go(`decisions${location.search}`, { replace: true }); return; }
     if (rows.rows.some((one) => one.session_id === each.session_id && one.sequence === each.sequence && one.user === each.user)) continue;
     if (!rows.view.contains(rows.view.querySelector(".grid"))) { go("decisions", { replace: true }); return; }
     rows.prepend(each);

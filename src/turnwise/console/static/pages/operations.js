@@ -36,6 +36,7 @@ export async function page({ box, signal }) {
     h("div", { class: "columns" }, list("Waiting for the user", waiting, "waiting"), h("div", { class: "stack" }, list("Running", running, "running"), list("Failed", failed, "failed"))),
     audit, h("div", null, needs("Keys", h("span", null, "are made and revoked with ", h("code", null, "turnwise keys"), ", because a key must not be shown on a page.")), needs("Limits", h("span", null, "are in turnwise.yaml under ", h("code", null, "gateway.limits"), "; ", h("code", null, "GET /metrics"), " counts what they refused.")))));
   if (may("audit:read")) await log(audit, signal);
-  const timer = setInterval(() => document.hidden || draw().catch(() => {}), EVERY);
+  const again = () => document.hidden || draw().catch(() => {}), timer = setInterval(again, EVERY);
+  document.addEventListener("visibilitychange", again, { signal });
   signal.addEventListener("abort", () => clearInterval(timer));
 }

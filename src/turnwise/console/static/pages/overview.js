@@ -38,14 +38,14 @@ export async function page({ box, signal, go, title }) {
       section("How it is decided", null, shares(counts.methods, counts.total, (each) => h("a", { href: `decisions?method=${part(each.name)}` }, methodWords(each.name))))),
     h("section", { class: "section" }, h("h2", null, h("span", null, h("span", { class: "dot" }), "Latest")), latest),
     section("Try a message", null, samples)));
-  // As many as come again after a gap: an old one is none of the latest then.
-  const page = await api.get("decisions", { slim: true, limit: 50 }, signal);
-  replace(latest, page.decisions.slice(0, 8).map(line));
+  const { decisions } = await api.get("decisions", { slim: true, limit: 50 }, signal);
+  replace(latest, decisions.slice(0, 8).map(line));
   if (!isOperator()) return;
-  const seen = new Set(page.decisions.map((each) => `${each.user}/${each.session_id}/${each.sequence}`));
-  for await (const each of newDecisions({}, signal)) {
+  const seen = new Set(decisions.map((each) => `${each.user}/${each.session_id}/${each.sequence}`)), oldest = decisions.at(-1)?.created_at;
+  for await (const each of newDecisions({}, decisions[0]?.created_at, signal)) {
+    if (!each) { go("", { replace: true }); return; }
     const name = `${each.user}/${each.session_id}/${each.sequence}`;
-    if (seen.has(name)) continue;
+    if (seen.has(name) || each.created_at < oldest) continue;
     seen.add(name);
     latest.prepend(line(each));
     while (latest.children.length > 8) latest.lastChild.remove();

@@ -2,7 +2,7 @@
 
 import { api, part } from "../api.js";
 import { chip, empty, h, pickAgent, problem, replace, select, tellAsked, wasAsked, why } from "../parts.js";
-import { may, toast } from "../shell.js";
+import { may, toast, unsaved } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
@@ -11,7 +11,7 @@ const WHY = { complaint: "a user or a signal contradicts it", doubt: "not sure",
 
 // How many labels are being sent, also of a page that was left.
 let sending = 0;
-addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); });
+unsaved.add(() => sending);
 
 const alike = (text) => text.trim().toLowerCase().replace(/\s+/g, " ");
 
