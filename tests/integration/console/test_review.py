@@ -14,7 +14,9 @@ async def reviewed(it: Console, *texts: str) -> list[str]:
         await it.client.send_message(text, "s")
     await it.go("review")
     await it.page.locator(".aside .stages").wait_for()
-    return [each["decision"]["text"] for each in (await it.client.get("/api/v1/review-queue?size=200&random=0.1")).json()["queue"]]
+    return [
+        each["decision"]["text"] for each in (await it.client.get("/api/v1/review-queue?size=200&random=0.1")).json()["queue"]
+    ]
 
 
 async def labels(it: Console) -> dict[str, str]:

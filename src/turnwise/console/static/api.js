@@ -49,6 +49,25 @@ async function send(path, { method = "GET", query, body, headers = {}, signal } 
   throw new Problem(answer.status, told);
 }
 
+// The first page's data is asked for while the other scripts are still on their way.
+const FIRST = {
+  "": [["decision-counts"], ["agents", { limit: 200 }], ["decisions", { slim: true, limit: 8 }]],
+  decisions: [["decisions", { slim: true, limit: 100 }], ["decision-counts"]],
+};
+const ahead = new Map();
+
+function askAhead(path, query) {
+  const answer = send(path, { query });
+  ahead.set(address(path, query).href, answer);
+  return answer;
+}
+
+function taken(path, { method = "GET", query }) {
+  const { href } = address(path, query), answer = method === "GET" ? ahead.get(href) : null;
+  ahead.delete(href);
+  return answer;
+}
+
 // Requests that are refused at the same time wait for the same dialog.
 let asking = null;
 const askOnce = (error) => (asking ||= auth.ask(error).finally(() => { asking = null; }));
@@ -56,7 +75,7 @@ const askOnce = (error) => (asking ||= auth.ask(error).finally(() => { asking = 
 async function request(path, options = {}) {
   const used = auth.key;
   try {
-    return await send(path, options);
+    return await (taken(path, options) || send(path, options));
   } catch (error) {
     if (error.status !== 401 || !(auth.key !== used || (await askOnce(error)))) throw error;
     return send(path, options);
@@ -199,3 +218,9 @@ export async function all(path, rows, query = {}) {
     after = page.next;
   }
 }
+
+// Who has no key yet is asked for it once, so the page's data waits for the first answer.
+askAhead("me").then(() => {
+  if (!location.search) for (const each of FIRST[location.pathname.slice(ROOT.pathname.length)] || []) askAhead(...each).catch(() => {});
+}, () => {});
+setTimeout(() => ahead.clear(), 5000);

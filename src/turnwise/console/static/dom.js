@@ -30,6 +30,10 @@ export function replace(node, ...children) {
   return add(node, ...children);
 }
 
+export const code = (...content) => h("code", null, content);
+export const small = (...content) => h("small", null, content);
+export const inRow = (...content) => h("p", { class: "row" }, content);
+
 const PATHS = {
   overview: "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z",
   chat: "M5 5h14v10H10l-4 4v-4H5z",

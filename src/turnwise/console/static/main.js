@@ -1,10 +1,10 @@
 // The frame around the pages: addresses, the rail, search, keys, the dialog for a credential.
 
-import { h, icon, replace } from "./dom.js";
+import { code, h, icon, inRow, replace, small } from "./dom.js";
 import { api, auth, ROOT } from "./api.js";
 import { dialog, finder } from "./dialogs.js";
 import { empty, problem } from "./parts.js";
-import { may, me } from "./shell.js";
+import { agentNames, may, me } from "./shell.js";
 
 // Addresses change without a load: a relative icon would be looked for below the new one.
 const ICON = document.querySelector("link[rel=icon]");
@@ -37,7 +37,7 @@ function drawRail(current) {
     GROUPS.map(([name, pages]) => h("div", { class: "group" }, name ? h("p", null, name) : null, pages.map(item))),
     h("button", { class: ON_PHONE.includes(current) ? "more" : "more here", title: "All pages", onclick: () => palette() }, icon("more"), h("span", null, "More")),
     h("div", { class: "foot" },
-      h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), h("small", null, `${me.user || "no user"} · ${me.role}`)),
+      h("p", { title: `Policy ${me.policy}, Turnwise ${me.version}` }, h("b", null, me.app), small(`${me.user || "no user"} · ${me.role}`)),
       h("button", { class: "quiet square", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
       me.authenticated ? h("button", { class: "quiet square", "aria-label": "Change the key", title: "Change the key", onclick: async () => { if (await auth.ask()) start(); } }, icon("agents")) : null));
 }
@@ -119,7 +119,7 @@ auth.ask = (reason) => new Promise((done) => {
     h("h2", null, "A key, please"),
     h("p", null, reason && auth.key ? "The gateway does not accept this key." : "This gateway asks for a key or a token. It stays in this tab and is forgotten when the tab closes."),
     h("label", { for: "key" }, "API key or JSON web token"), field,
-    h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use it"), h("small", null, "Make one with ", h("code", null, "turnwise keys create"))));
+    inRow(h("button", { type: "submit", class: "primary" }, "Use it"), small("Make one with ", code("turnwise keys create"))));
   dialog("key", "Key", form, async () => {
     done(given);
     // Another key may have other rights.
@@ -138,7 +138,7 @@ function palette() {
     return words ? [...found, [`Search decisions for “${given}”`, `decisions?words=${encodeURIComponent(given)}`, "search"]] : found;
   }, (path) => go(path));
   // The names of the agents are asked for when they are needed first: the first page does not wait for them.
-  if (!destinations.length && may("agents:read")) api.get("agents", { limit: 200 }).then((page) => { destinations = page.agents.map((each) => each.name); draw(); }, () => {});
+  if (!destinations.length && may("agents:read")) agentNames().then((names) => { destinations = names; draw(); }, () => {});
 }
 
 const WORDS = [
@@ -156,7 +156,7 @@ function help() {
   drawKeys();
   const box = dialog("help", "Keys", [h("h2", null, "Keys"), own,
     h("h3", null, "Everywhere"), list(general), h("h3", null, "Words"), h("dl", { class: "words" }, WORDS.map(([word, what]) => [h("dt", null, word), h("dd", null, what)])),
-    h("p", { class: "row" }, h("button", { onclick: () => box.close() }, "Close"))], () => { drawKeys = () => {}; });
+    inRow(h("button", { onclick: () => box.close() }, "Close"))], () => { drawKeys = () => {}; });
 }
 
 let prefix = false;

@@ -1,6 +1,6 @@
 // The pieces that pages share: chips, bars, tables, states, and the panel that tells why.
 
-import { add, h, icon, replace, svg } from "./dom.js";
+import { add, code, h, icon, replace, small, svg } from "./dom.js";
 import { api, part, Problem } from "./api.js";
 import { ago, methodWords, ms, number, percent, plural, time } from "./text.js";
 import { finder } from "./dialogs.js";
@@ -37,7 +37,7 @@ export function problem(error, again) {
   const known = error instanceof Problem;
   return h("div", { class: "problem", role: "alert" },
     h("strong", null, known ? error.message : "This page failed."), " ", known ? error.fix : String(error.message || error),
-    known && error.request ? h("small", null, `Request ${error.request}`) : null,
+    known && error.request ? small(`Request ${error.request}`) : null,
     again ? h("button", { class: "quiet", onclick: again }, "Try again") : null);
 }
 
@@ -46,8 +46,23 @@ export const said = (decision) => decision.text || h("span", { class: "faint" },
 
 export const NO_DEFINITIONS = "need definitions: an app from turnwise.yaml, with a SQL database as store.";
 
-// A part of a page. `small` stands beside its heading.
-export const section = (text, small, ...content) => h("section", { class: "section" }, h("h2", null, text, small ? h("small", null, String(small)) : null), content);
+export const faint = (...content) => h("p", { class: "faint" }, content);
+export const plainlist = (...rows) => h("ul", { class: "plainlist" }, rows);
+export const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
+export const figure = (value, text, href) => h(href ? "a" : "div", { href }, h("b", null, value), small(text));
+
+export const chips = (names) => names.map((name) => [chip(name), " "]);
+
+// Messages to try, from the agents' examples.
+export function samplesOf(agents) {
+  const found = agents.map((each) => each.matching?.examples[0] || each.matching?.skills[0]?.examples?.[0]).filter(Boolean);
+  return [...found, "Hello", "What can you do?"].slice(0, 3);
+}
+
+// A part of a page. `note` stands beside its heading.
+export const section = (text, note, ...content) => h("section", { class: "section" }, h("h2", null, text, note ? small(note) : null), content);
+
+export const forOperators = (what) => empty("For operators", `${what} shown to operators and admins.`);
 
 export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, title), " ", what);
 
@@ -55,7 +70,7 @@ export const needs = (title, what) => h("p", { class: "needs" }, h("b", null, ti
 export const findings = (list) => h("ul", { class: "plainlist findings" }, list.map((each) => h("li", null,
   h("b", { class: each.severity === "error" ? "wrong" : each.severity === "warning" ? "asks" : "faint" }, each.severity),
   h("div", { class: "grow" }, h("p", { dir: "auto" }, each.problem), each.evidence.length ? h("p", { class: "faint", dir: "auto" }, each.evidence.slice(0, 3).map((text) => `“${text.slice(0, 160)}”`).join(", ")) : null, h("p", { dir: "auto" }, each.fix)),
-  h("span", { class: "who" }, each.agents.slice(0, 3).map((name) => [chip(name), " "])))));
+  h("span", { class: "who" }, chips(each.agents.slice(0, 3))))));
 
 export function select(label, value, options, onchange) {
   return h("select", { "aria-label": label, class: value && value !== options[0][0] ? "set" : "", onchange: (event) => onchange(event.target.value) },
@@ -65,7 +80,7 @@ export function select(label, value, options, onchange) {
 // A list of shares, longest first; rows below 1 % fold away.
 export function shares(rows, total, label) {
   const shown = rows.filter((row) => row.count / total >= 0.01), hidden = rows.slice(shown.length);
-  const line = (row) => h("li", null, h("span", { class: "name" }, label(row)), bar(row.count / total), h("b", null, percent(row.count / total)), h("small", null, number(row.count)));
+  const line = (row) => h("li", null, h("span", { class: "name" }, label(row)), bar(row.count / total), h("b", null, percent(row.count / total)), small(number(row.count)));
   return h("div", { class: "shares" }, h("ul", null, shown.map(line)),
     hidden.length ? h("details", null, h("summary", null, `${hidden.length} more below 1 %`), h("ul", null, hidden.map(line))) : null);
 }
@@ -89,12 +104,12 @@ export function chart(times, seconds) {
 
 // ---- why -------------------------------------------------------------------------------------------------------------
 
-const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(Boolean).map((pair) => fact(...pair)));
 
 export function headline(selection) {
   return h("div", { class: "headline" },
     h("p", { class: "who" }, chip(selection.agent), h("span", null, methodWords(selection.method))),
-    h("p", { class: "sure" }, confidence(selection), h("small", null, `decided in ${ms(selection.ms)}`)),
+    h("p", { class: "sure" }, confidence(selection), small(`decided in ${ms(selection.ms)}`)),
     selection.reason ? h("p", { class: "reason", dir: "auto" }, selection.reason) : null);
 }
 
@@ -113,7 +128,7 @@ const OUTCOME = { chosen: "chose", clarify: "asks", abstained: "passed" };
 function stages(selection) {
   return h("section", null, h("h3", null, "Stages, in order"), h("ol", { class: "stages" }, selection.verdicts.map((each) =>
     h("li", { class: each.outcome },
-      h("p", null, h("b", null, each.selector), h("span", { class: "did" }, OUTCOME[each.outcome] || each.outcome), h("small", null, ms(each.ms))),
+      h("p", null, h("b", null, each.selector), h("span", { class: "did" }, OUTCOME[each.outcome] || each.outcome), small(ms(each.ms))),
       each.reason ? h("p", { class: "told", dir: "auto" }, each.reason) : null,
       each.ignored.length ? h("p", { class: "told" }, `Not followed: ${each.ignored.join("; ")}`) : null))));
 }
@@ -124,6 +139,8 @@ function excluded(selection) {
     h("ul", { class: "plain" }, selection.excluded.map((each) => h("li", null, chip(each.agent), " ", each.detail || each.rule.replaceAll("_", " "))))));
 }
 
+export const sessionPath = (id, user) => `sessions/${part(id)}?user=${part(user)}`;
+export const chatPath = (id, user) => `chat/${part(id)}?user=${part(user)}`;
 export const decisionPath = (each) => `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}`;
 
 // Everything that is known of a decision. `onlabel` is told the new label.
@@ -136,11 +153,11 @@ export function why(decision, { agents = [], onlabel, full = true } = {}) {
     candidates(selection), stages(selection), excluded(selection),
     h("section", null, h("h3", null, "Record"), facts([
       decision.created_at && ["Decided", time(decision.created_at)],
-      decision.session_id && ["Session", h("a", { href: `sessions/${part(decision.session_id)}?user=${part(decision.user)}` }, decision.session_id)],
+      decision.session_id && ["Session", h("a", { href: sessionPath(decision.session_id, decision.user) }, decision.session_id)],
       decision.user && ["User", decision.user],
       decision.sequence && ["Decision", h("a", { href: decisionPath(decision) }, `number ${decision.sequence}`)],
-      ["Policy", h("span", null, h("a", { href: "policy" }, selection.policy || "custom"), selection.segment ? `, segment ${selection.segment}` : "", " ", h("code", null, selection.fingerprint))],
-      ["Agent tree", h("code", null, selection.tree_version)],
+      ["Policy", h("span", null, h("a", { href: "policy" }, selection.policy || "custom"), selection.segment ? `, segment ${selection.segment}` : "", " ", code(selection.fingerprint))],
+      ["Agent tree", code(selection.tree_version)],
     ])));
 }
 
@@ -295,4 +312,4 @@ export function table({ label, columns, row, open, more, height = 44 }) {
   };
 }
 
-export { add, h, icon, replace, svg };
+export { add, code, h, icon, inRow, replace, small, svg };

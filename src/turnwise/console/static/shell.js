@@ -1,5 +1,6 @@
 // What pages share with the shell: who I am, short notices, and the next message to try.
 
+import { all, auth } from "./api.js";
 import { add, h } from "./dom.js";
 
 export const me = { user: null, role: "user", acts_for_users: false, permissions: {}, app: "", policy: "", version: "", authenticated: false };
@@ -29,3 +30,16 @@ export const complain = (error) => toast(`${error.message} ${error.fix || ""}`);
 export const handoff = { text: "", example: null };
 
 export const newId = (prefix) => `${prefix}-${crypto.randomUUID ? crypto.randomUUID().slice(0, 8) : Math.random().toString(36).slice(2, 10)}`;
+
+const FRESH = 30_000;
+let names = { at: 0, key: "", found: null };
+
+// The names of all agents, to label with. Pages that follow one another ask once.
+export function agentNames() {
+  if (!names.found || names.key !== auth.key || Date.now() - names.at > FRESH) {
+    const now = { at: Date.now(), key: auth.key, found: all("agents", "agents").then((list) => list.map((each) => each.name)) };
+    now.found.catch(() => { now.found = null; });
+    names = now;
+  }
+  return names.found;
+}

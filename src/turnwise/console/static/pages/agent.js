@@ -1,16 +1,14 @@
 // One agent: its card, patterns and examples, what it was chosen for, and the versions of its definition.
 
 import { api, part } from "../api.js";
-import { chip, confidence, empty, findings, h, problem, replace, said, section } from "../parts.js";
+import { chip, chips, confidence, decisionPath, empty, fact, faint, findings, h, plainlist, problem, replace, said, section } from "../parts.js";
 import { handoff, may } from "../shell.js";
 import { methodWords, number, percent, time } from "../text.js";
-
-const fact = (key, value) => [h("dt", null, key), h("dd", null, value)];
 
 function card(agent, counts) {
   const m = agent.matching, name = part(agent.name), total = counts.total, { contradicted: wrong = 0, labelled = 0 } = counts.agents[0] || {};
   return [h("p", { class: "lead", dir: "auto" }, agent.description || "No description."),
-    h("dl", { class: "facts" }, fact("Kind", agent.kind), agent.parent ? fact("Parent", chip(agent.parent)) : null, agent.children.length ? fact("Children", agent.children.map((each) => [chip(each), " "])) : null,
+    h("dl", { class: "facts" }, fact("Kind", agent.kind), agent.parent ? fact("Parent", chip(agent.parent)) : null, agent.children.length ? fact("Children", chips(agent.children)) : null,
       agent.kind === "flow" ? fact("Plan", h("a", { href: `flows/${name}` }, "The tasks, drawn")) : null,
       agent.tags.length ? fact("Tags", agent.tags.join(", ")) : null, fact("Decisions", total ? h("a", { href: `decisions?agent=${name}` }, `${number(total)}${counts.complete ? "" : " newest"}`) : "none"),
       labelled ? fact("Labelled", h("a", { href: `decisions?agent=${name}&labels=some` }, `${labelled}, of which ${wrong} wrong`)) : null,
@@ -21,11 +19,11 @@ function matching(m, go) {
   const attempt = (text) => h("li", null, h("span", { class: "grow", dir: "auto" }, text), h("button", { class: "quiet", onclick: () => { handoff.text = text; go("policy"); } }, "Try"));
   const examples = [...m.examples, ...m.skills.flatMap((each) => each.examples || [])], shown = examples.slice(0, 50);
   return h("div", { class: "columns" },
-    section("Patterns", m.patterns.length, m.patterns.length ? h("ul", { class: "plainlist" }, m.patterns.map((each) => h("li", null, h("code", { class: "grow" }, each.regex), h("small", null, `${each.label ? `${each.label}, ` : ""}${percent(each.confidence)}${each.active ? "" : ", inactive"}`)))) : h("p", { class: "faint" }, "None: only meaning leads here.")),
-    section("Examples", examples.length, examples.length ? h("ul", { class: "plainlist" }, shown.map(attempt), examples.length > shown.length ? h("li", { class: "faint" }, `and ${number(examples.length - shown.length)} more`) : null) : h("p", { class: "faint" }, "None. A few messages that this agent should get make it easier to find.")));
+    section("Patterns", m.patterns.length, m.patterns.length ? plainlist(m.patterns.map((each) => h("li", null, h("code", { class: "grow" }, each.regex), h("small", null, `${each.label ? `${each.label}, ` : ""}${percent(each.confidence)}${each.active ? "" : ", inactive"}`)))) : faint("None: only meaning leads here.")),
+    section("Examples", examples.length, examples.length ? plainlist(shown.map(attempt), examples.length > shown.length ? h("li", { class: "faint" }, `and ${number(examples.length - shown.length)} more`) : null) : faint("None. A few messages that this agent should get make it easier to find.")));
 }
 
-const lately = (decisions) => section("Chosen lately", 0, h("ul", { class: "plainlist" }, decisions.map((each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, said(each)), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at)))));
+const lately = (decisions) => section("Chosen lately", 0, plainlist(decisions.map((each) => h("li", null, h("a", { class: "cut", dir: "auto", href: decisionPath(each) }, said(each)), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at)))));
 
 export async function page({ box, signal, params, title, go }) {
   const name = params.join("/"), { example: handed } = handoff;
@@ -37,7 +35,7 @@ export async function page({ box, signal, params, title, go }) {
   const lint = h("div"), versions = h("div");
   const column = h("div", { class: "narrow wide" },
     agent ? card(agent, counts) : h("p", { class: "lead" }, "This agent does not serve now."), versions, agent?.matching ? matching(agent.matching, go) : null, lint,
-    agent?.skills.length ? section("Skills", agent.skills.length, h("ul", { class: "plainlist" }, agent.skills.map((each) => h("li", null, h("b", null, each.name), h("span", { class: "grow", dir: "auto" }, each.description))))) : null,
+    agent?.skills.length ? section("Skills", agent.skills.length, plainlist(agent.skills.map((each) => h("li", null, h("b", null, each.name), h("span", { class: "grow", dir: "auto" }, each.description))))) : null,
     recent.decisions.length ? lately(recent.decisions) : null);
   replace(box, column);
   if (!may("definitions:read")) { if (!agent) replace(box, empty("There is no such agent", "It has another name, or you may not use it.", h("a", { class: "button", href: "agents" }, "All agents"))); return; }

@@ -1,9 +1,9 @@
 // Chat: talk as any user. The decision is beside each answer before its first word.
 
-import { api, auth, follow, part, Problem } from "../api.js";
+import { api, follow, part, Problem } from "../api.js";
 import { dialog } from "../dialogs.js";
-import { add, chip, confidence, empty, h, icon, labelKeys, problem, replace, why } from "../parts.js";
-import { complain, handoff, may, me, newId, toast, unsaved } from "../shell.js";
+import { add, chip, code, confidence, empty, h, icon, inRow, labelKeys, problem, replace, samplesOf, small, why } from "../parts.js";
+import { agentNames, complain, handoff, may, me, newId, toast, unsaved } from "../shell.js";
 import { markdown, methodWords, plural } from "../text.js";
 import { waitForm } from "./waits.js";
 
@@ -25,16 +25,16 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   replace(box, split);
   const turns = new Map();
   let agents = [], newest = 0;
-  if (may("decisions:label")) api.get("agents", { limit: 200 }, signal).then((page) => { agents = page.agents.map((each) => each.name); }, () => {});
+  if (may("decisions:label")) agentNames().then((found) => { agents = found; }, () => {});
 
   const path = (rest = "") => `sessions/${part(session)}${rest}`;
   const header = () => {
     const who = me.acts_for_users ? h("button", { class: "quiet", title: "Talk as another user", onclick: changeUser }, `as ${user || me.user || "…"}`) : null;
-    title("Chat", h("code", null, session), who, h("a", { class: "button push", href: "chat" }, "New"));
+    title("Chat", code(session), who, h("a", { class: "button push", href: "chat" }, "New"));
   };
   const changeUser = () => {
     const name = h("input", { id: "as", value: user || me.user || "", required: true, autocomplete: "off" });
-    dialog("as", "Talk as", h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), h("p", { class: "row" }, h("label", { for: "as" }, "User"), name, h("button", { type: "submit", class: "primary" }, "New session"))));
+    dialog("as", "Talk as", h("form", { method: "dialog", onsubmit: () => go(`chat?user=${part(name.value.trim())}`) }, h("h2", null, "Talk as"), inRow(h("label", { for: "as" }, "User"), name, h("button", { type: "submit", class: "primary" }, "New session"))));
   };
 
   for (const each of [talk, box]) each.addEventListener("scroll", () => { if (each === talk || phone.matches) atEnd = each.scrollHeight - each.scrollTop - each.clientHeight < 80; });
@@ -61,8 +61,8 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   // On a phone the panel unfolds below its answer's line, and only when it is asked for.
   const showWhy = async (turn, asked) => {
     if (!turn?.selection) return;
-    const small = phone.matches;
-    if (small && (!asked || (aside.isConnected && selected === turn.key))) {
+    const folded = phone.matches;
+    if (folded && (!asked || (aside.isConnected && selected === turn.key))) {
       aside.remove();
       turn.line.setAttribute("aria-pressed", "false");
       return;
@@ -71,7 +71,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
     for (const each of talk.querySelectorAll(".decided")) each.setAttribute("aria-pressed", each === turn.line ? "true" : "false");
     selected = turn.key;
     turn.box.classList.add("at");
-    if (small) turn.line.after(aside);
+    if (folded) turn.line.after(aside);
     else if (aside.parentNode !== split) split.append(aside);
     const decision = Object.assign(turn.decision ||= {}, { session_id: session, user: user || me.user, sequence: turn.sequence, text: turn.text, selection: turn.selection });
     const draw = () => replace(aside, why(decision, { agents, full: false }));
@@ -173,7 +173,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   const extras = (turn, event, parts) => {
     const choices = parts.find((each) => each.kind === "data" && each.name === "choices" && Array.isArray(each.data));
     if (choices) add(turn.bodies, h("div", { class: "choices" }, choices.data.map((each) => h("button", { title: each.description || null, onclick: () => say(String(each.label || each.agent)) }, String(each.label || each.agent)))));
-    for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", h("code", null, call.tool)));
+    for (const call of parts.filter((each) => each.kind === "tool_call")) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " calls ", code(call.tool)));
     for (const file of parts.filter((each) => each.kind === "artifact" || each.kind === "blob")) add(turn.bodies, h("p", { class: "status" }, `File ${file.name || file.mime_type}`));
     if (event.actions.transfer_to) add(turn.bodies, h("p", { class: "status" }, chip(event.author), " passes on to ", chip(event.actions.transfer_to)));
     if (event.error) { turn.failed = event.error.message; add(turn.bodies, h("p", { class: "status bad", dir: "auto" }, turn.failed)); }
@@ -308,14 +308,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   // ---- start ----
 
   const samples = async () => {
-    const found = [];
-    try {
-      for (const each of (await api.get("agents", { limit: 50 }, signal)).agents) {
-        const example = each.matching?.examples[0] || each.matching?.skills[0]?.examples?.[0];
-        if (example && found.length < 3) found.push(example);
-      }
-    } catch { /* the samples are a help only */ }
-    for (const each of ["Hello", "What can you do?"]) if (found.length < 3) found.push(each);
+    const known = await api.get("agents", { limit: 50 }, signal).catch(() => ({ agents: [] })), found = samplesOf(known.agents);
     if (signal.aborted || turns.size) return;
     replace(talk, empty("Say something", "The decision appears beside each answer: which agent, how sure, and why."));
     add(talk.firstChild, h("div", { class: "samples" }, found.map((text) => h("button", { onclick: () => say(text) }, text))));
@@ -340,7 +333,7 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
   };
   const earlier = (first) => {
     if (first <= 1) return;
-    const more = h("p", { class: "row" }, h("button", { class: "quiet", onclick: async () => {
+    const more = inRow(h("button", { class: "quiet", onclick: async () => {
       const page = await api.get(path("/events"), { ...asUser(), before: first, last: PAGE }, signal);
       const next = more.nextSibling, height = talk.scrollHeight;
       more.remove();
@@ -425,4 +418,4 @@ export async function page({ box, signal, params, query, go, setQuery, title, ke
 const MOST = 4000;
 const textOf = (event) => (event.content?.parts || []).filter((each) => each.kind === "text").map((each) => each.text).join("");
 const saidLine = (text) => h("div", { class: "said" }, h("div", { dir: "auto", tabindex: text.length > 600 ? 0 : null }, shortened(text)));
-const shortened = (text) => (text.length > MOST ? [text.slice(0, MOST), h("small", null, ` … ${plural(text.length - MOST, "more character")}`)] : text);
+const shortened = (text) => (text.length > MOST ? [text.slice(0, MOST), small(` … ${plural(text.length - MOST, "more character")}`)] : text);

@@ -1,8 +1,8 @@
 // Decisions: all of them, newest first, with filters in the address; one beside the list.
 
-import { api, newDecisions, part } from "../api.js";
-import { chip, confidence, empty, h, icon, labelKeys, labelText, problem, replace, said, searchField, select, table, why } from "../parts.js";
-import { may, mayAll } from "../shell.js";
+import { api, auth, newDecisions, part } from "../api.js";
+import { chatPath, chip, confidence, empty, h, icon, labelKeys, labelText, problem, replace, said, searchField, select, table, why } from "../parts.js";
+import { agentNames, may, mayAll } from "../shell.js";
 import { methodWords, number, plural, time } from "../text.js";
 
 const TIMES = [["", "Time"], ["1h", "Last hour"], ["1d", "Last day"], ["7d", "Last 7 days"], ["30d", "Last 30 days"]];
@@ -10,6 +10,21 @@ const OLDEST = ["oldest", "Oldest first"];
 const SPANS = { "1h": 3600, "1d": 86400, "7d": 604800, "30d": 2592000 };
 const SURE = [["", "Confidence"], ["0-0.5", "Below 50 %"], ["0.5-0.8", "50 to 80 %"], ["0.8-1", "Above 80 %"]];
 const LABELS = [["", "Label"], ["none", "Unlabelled"], ["some", "Labelled"], ["wrong", "Wrong agent"]];
+
+// What was counted lately: lists that follow one another have the same counts.
+const FRESH = 15_000;
+let lately = { key: null, at: 0, counts: new Map() };
+
+function counted(filters) {
+  const name = JSON.stringify(Object.entries(filters).filter(([, value]) => value));
+  if (lately.key !== auth.key || Date.now() - lately.at > FRESH) lately = { key: auth.key, at: Date.now(), counts: new Map() };
+  const { counts } = lately;
+  if (!counts.has(name)) {
+    counts.set(name, api.get("decision-counts", filters));
+    counts.get(name).catch(() => counts.delete(name));
+  }
+  return counts.get(name);
+}
 
 // What the API is asked for, from the address.
 export function filterOf(query) {
@@ -70,7 +85,7 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
   };
   const close = () => { aside.remove(); open = null; setQuery({ open: "" }); rows.refresh(); };
   const draw = (each) => replace(aside,
-    h("header", null, h("a", { href: `chat/${part(each.session_id)}?user=${part(each.user)}` }, "Open in the chat"), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("header", null, h("a", { href: chatPath(each.session_id, each.user) }, "Open in the chat"), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     why(each, { agents, onlabel: () => rows.refresh() }));
 
   const search = searchField("Words of the message", query.get("words") || "", (words) => change({ words }), () => rows);
@@ -98,18 +113,20 @@ export async function page({ box, signal, query, setQuery, title, keys, go }) {
 
   keys([["/", "search", () => search.focus()], ["j", "next", () => rows.move(1)], ["k", "previous", () => rows.move(-1)], ["e", "to the end of the list", () => toEnd()],
     ...labelKeys(() => aside),
-    ["o", "open in the chat", () => open && go(`chat/${part(open.session_id)}?user=${part(open.user)}`)], ["x", "close the panel", close]]);
+    ["o", "open in the chat", () => open && go(chatPath(open.session_id, open.user))], ["x", "close the panel", close]]);
 
   search.resume();
   const { session_id: _, words: __, order: ___, ...countable } = filters;
-  const [, counted] = await Promise.all([rows.load(), filters.session_id ? null : api.get("decision-counts", countable, signal).catch(() => null),
-    may("decisions:label") ? api.get("agents", { limit: 200 }, signal).then((found) => { agents = found.agents.map((each) => each.name); }) : null]);
+  const { agent: _____, method: ____, ...unlisted } = countable;
+  // Counting is slow, so the rows come first. The lists of agents and methods name all that the other filters leave.
+  const listed = rows.load();
+  if (may("decisions:label")) agentNames().then((names) => { agents = names; if (open) draw(open); }, () => {});
+  await listed;
   if (signal.aborted) return;
-  if (counted) {
-    const { agent: a, method: m, ...unlisted } = countable;
-    drawFilters(a || m ? await api.get("decision-counts", unlisted, signal) : counted);
-    if (!filters.words) count.textContent = counted.complete ? plural(counted.total, "decision") : `${number(counted.total)} of the newest ${number(counted.examined)}`;
-  }
+  const [total, facets] = await Promise.all([countable, unlisted].map((each) => (filters.session_id ? null : counted(each).catch(() => null))));
+  if (signal.aborted) return;
+  if (facets) drawFilters(facets);
+  if (total && !filters.words) count.textContent = total.complete ? plural(total.total, "decision") : `${number(total.total)} of the newest ${number(total.examined)}`;
   const given = query.get("open");
   if (given) {
     const at = rows.find((each) => `${each.user}/${each.session_id}/${each.sequence}` === given);

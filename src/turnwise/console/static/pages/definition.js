@@ -1,7 +1,7 @@
 // The versions of an agent's definition: what changed, drafts, the form that changes it, activating and rolling back.
 
 import { api, part } from "../api.js";
-import { add, h, needs, NO_DEFINITIONS, problem, replace } from "../parts.js";
+import { add, code, faint, h, inRow, needs, NO_DEFINITIONS, problem, replace, small } from "../parts.js";
 import { complain, handoff, may, me, toast } from "../shell.js";
 import { number, time } from "../text.js";
 
@@ -28,9 +28,9 @@ const MOST_LINES = 40;
 
 export const diff = (before, after) => {
   const found = changes(before, after);
-  if (!found.length) return h("p", { class: "faint" }, "Nothing changed.");
-  const lines = (list, sign, name) => [list.slice(0, MOST_LINES).map((text) => h("p", { class: name, dir: "auto" }, h("span", { "aria-label": sign === "+" ? "put in" : "taken out" }, sign), text.slice(0, 600))), list.length > MOST_LINES ? h("p", { class: "faint" }, `and ${number(list.length - MOST_LINES)} more`) : null];
-  return h("dl", { class: "diff" }, found.map(([key, old, now]) => [h("dt", null, key.replaceAll("_", " ")), h("dd", null, lines(old, "−", "out"), lines(now, "+", "in"), old.length || now.length ? null : h("p", { class: "faint" }, "another order"))]));
+  if (!found.length) return faint("Nothing changed.");
+  const lines = (list, sign, name) => [list.slice(0, MOST_LINES).map((text) => h("p", { class: name, dir: "auto" }, h("span", { "aria-label": sign === "+" ? "put in" : "taken out" }, sign), text.slice(0, 600))), list.length > MOST_LINES ? faint(`and ${number(list.length - MOST_LINES)} more`) : null];
+  return h("dl", { class: "diff" }, found.map(([key, old, now]) => [h("dt", null, key.replaceAll("_", " ")), h("dd", null, lines(old, "−", "out"), lines(now, "+", "in"), old.length || now.length ? null : faint("another order"))]));
 };
 
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -44,7 +44,7 @@ function readPatterns(text, known) {
 }
 
 function form(base, { onsave, onclose, example }) {
-  const field = (label, node, hint) => { node.id = `f-${label.replace(/\W/g, "")}`; return h("div", { class: "field" }, h("label", { for: node.id }, label, hint ? h("small", null, ` ${hint}`) : null), node); };
+  const field = (label, node, hint) => { node.id = `f-${label.replace(/\W/g, "")}`; return h("div", { class: "field" }, h("label", { for: node.id }, label, hint ? small(` ${hint}`) : null), node); };
   const area = (value, rows) => h("textarea", { rows, value: value || "", dir: "auto" });
   const description = area(base.description, 3), notFor = area(base.not_for, 2), examples = area([...(base.examples || []), ...(example ? [example] : [])].join("\n"), 8), patterns = area((base.patterns || []).map(patternText).join("\n"), 4);
   const rest = Object.fromEntries(Object.entries(base).filter(([key]) => ![...IN_FORM, ...NOT_CONTENT].includes(key)));
@@ -67,10 +67,10 @@ function form(base, { onsave, onclose, example }) {
   return h("form", { class: "box editor", onsubmit: (event) => { event.preventDefault(); save("draft"); } },
     field("Description", description, "what it does, for people and models"), field("Not for", notFor, "what it does not do"),
     h("div", { class: "columns" }, field("Examples", examples, "one message a line"), field("Patterns", patterns, "one RE2 expression a line; its confidence after “ @ ”")),
-    h("p", { class: "row" }, enabled, h("label", { for: "f-enabled" }, "Takes messages")),
+    inRow(enabled, h("label", { for: "f-enabled" }, "Takes messages")),
     h("details", null, h("summary", null, "Other fields"), field("JSON", others, "roles, tags, skills, parent, made_by …")),
     field("Note", note, "why, for the history"), told,
-    h("p", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Save a draft"), h("button", { onclick: () => save("active") }, "Save and serve"), h("button", { class: "quiet", onclick: preview }, "What changes"), h("button", { class: "quiet", onclick: onclose }, "Cancel")));
+    inRow(h("button", { type: "submit", class: "primary" }, "Save a draft"), h("button", { onclick: () => save("active") }, "Save and serve"), h("button", { class: "quiet", onclick: preview }, "What changes"), h("button", { class: "quiet", onclick: onclose }, "Cancel")));
 }
 
 // Fills `box` with the definition of an agent. `agent` is its card as it serves, or null.
@@ -117,7 +117,7 @@ export async function definition(box, name, agent, { signal, go, example = "" })
   const row = (each, i) => {
     const before = versions.slice(i + 1).find((one) => one.status === "active"), isDraft = each.status === "draft";
     return h("li", { class: "version" },
-      h("p", { class: "row" }, h("b", null, `Version ${each.version}`), h("span", { class: `tag ${each === served ? "serves" : each.status}` }, each === served ? "serves" : each.status === "active" ? "earlier" : each.status), h("span", { class: "faint" }, each.author, " · "), each.created_at ? time(each.created_at) : null,
+      inRow(h("b", null, `Version ${each.version}`), h("span", { class: `tag ${each === served ? "serves" : each.status}` }, each === served ? "serves" : each.status === "active" ? "earlier" : each.status), h("span", { class: "faint" }, each.author, " · "), each.created_at ? time(each.created_at) : null,
         h("span", { class: "push row" },
           writes && isDraft && each === newest ? h("button", { class: "primary", onclick: act("It serves within a second, in every process.", () => api.change("POST", `${path}/activate`, newest.version, { version: each.version })) }, "Serve it") : null,
           writes && each.status === "active" && each !== served ? h("button", { onclick: act(`Version ${each.version} serves again, as a new version.`, () => api.change("POST", `${path}/rollback`, newest.version, { version: each.version })) }, "Roll back to it") : null)),
@@ -127,9 +127,9 @@ export async function definition(box, name, agent, { signal, go, example = "" })
   };
   const retire = () => confirm(`Take the definition of ${name} out of service? ${agent ? "An agent in code is then as in code." : ""} Its versions stay.`) && act("Retired. Its versions stay.", () => { retired = true; return api.change("DELETE", path, newest.version); })();
   replace(box, h("section", { class: "section" },
-    h("h2", null, "Definition", h("small", null, served ? `version ${served.version} serves` : newest ? "a draft; code serves" : "none: the card comes from code or YAML"),
+    h("h2", null, "Definition", small(served ? `version ${served.version} serves` : newest ? "a draft; code serves" : "none: the card comes from code or YAML"),
       writes ? h("span", { class: "push row" }, h("button", { onclick: edit }, newest?.status === "draft" ? "Change the draft" : "Edit"), served ? h("button", { class: "quiet", onclick: retire }, "Retire") : null) : null),
     editing, versions.length ? h("ol", { class: "plainlist versions" }, versions.map(row)) : null));
   if (example && writes) edit();
-  if (page.next) add(box, h("p", { class: "faint" }, "Older versions: ", h("code", null, `turnwise agents history ${name}`)));
+  if (page.next) add(box, faint("Older versions: ", code(`turnwise agents history ${name}`)));
 }

@@ -1,7 +1,7 @@
 // Experiments: policies that share the traffic, their differences over time, and how one ends.
 
 import { api, part } from "../api.js";
-import { empty, h, problem, replace, section, svg } from "../parts.js";
+import { code, empty, faint, forOperators, h, plainlist, problem, replace, section, small, svg } from "../parts.js";
 import { complain, may, toast } from "../shell.js";
 import { number, plural, time } from "../text.js";
 
@@ -10,12 +10,12 @@ const METRICS = { uncorrected: "not corrected", answered: "answered", unclarifie
 
 const points = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(100 * value).toFixed(1)}`;
 const tag = (state) => h("span", { class: `tag ${state === "running" ? "serves" : state === "promoted" ? "draft" : ""}` }, STATES[state]);
-const policy = (arm) => (arm.policy ? h("code", null, arm.policy) : "the app's own");
+const policy = (arm) => (arm.policy ? code(arm.policy) : "the app's own");
 
 // A difference with its interval, as it was at each look. The middle line is no difference.
 function overTime(each, control) {
   const found = each.over_time, wide = innerWidth < 760 ? 480 : 1060, high = 230, left = 72, foot = 30;
-  if (found.length < 2) return h("p", { class: "faint" }, "The interval is drawn from the second look on, when enough units are ripe.");
+  if (found.length < 2) return faint("The interval is drawn from the second look on, when enough units are ripe.");
   // Early intervals are wide, and are cut off: the newest one has to be readable.
   const now = found.at(-1), first = found[0].units, last = now.units, most = Math.min(1, Math.max(0.02, 2.5 * Math.max(Math.abs(now.low), Math.abs(now.high))));
   const x = (units) => left + ((units - first) / (last - first || 1)) * (wide - left - 6), y = (value) => (high - foot) / 2 - (Math.max(-most, Math.min(most, value)) / most) * ((high - foot) / 2 - 10);
@@ -44,7 +44,7 @@ function analysis(found) {
   const primary = found.comparisons.filter((each) => each.metric === found.metric), units = found.arms.reduce((sum, arm) => sum + arm.units, 0), ripe = found.arms.reduce((sum, arm) => sum + arm.ripe, 0);
   const says = found.broken ? null : found.winner ? [h("b", { class: "right" }, found.winner), " is surely the best arm."] : "No arm is surely better yet.";
   return [
-    h("div", { class: "figures" }, h("div", null, h("b", null, number(units)), h("small", null, `${found.unit}s in it`)), h("div", null, h("b", null, number(ripe)), h("small", null, "ripe: they count")), h("div", null, h("b", null, found.ratio_p < 0.001 ? "below 0.001" : found.ratio_p.toFixed(3)), h("small", null, "p of the arms’ shares"))),
+    h("div", { class: "figures" }, h("div", null, h("b", null, number(units)), small(`${found.unit}s in it`)), h("div", null, h("b", null, number(ripe)), small("ripe: they count")), h("div", null, h("b", null, found.ratio_p < 0.001 ? "below 0.001" : found.ratio_p.toFixed(3)), small("p of the arms’ shares"))),
     found.broken ? h("div", { class: "problem", role: "alert" }, h("strong", null, "The arms do not have their shares of the units."), " Something loses or moves units, so no comparison counts. Roll the experiment back, and start another one under a new name.") : h("p", { class: "lead" }, says, found.reason ? ` ${found.reason}` : null),
     primary.map((each) => section(`${each.arm} beside ${control}`, `${METRICS[found.metric]}, in points`, overTime(each, control))),
     section("Arms", null, tableOf([["Arm"], ["Policy"], ["Units", "n"], ["Ripe", "n"], ["Decisions", "n"], ...metrics.map((name) => [METRICS[name], "n"])],
@@ -52,7 +52,7 @@ function analysis(found) {
     section("Differences from the control", "intervals that hold at every look", tableOf([["Arm"], ["Metric"], ["Points", "n"], ["Between", "n"], ["That is"]],
       found.comparisons.map((each) => [each.arm, h("span", null, METRICS[each.metric], each.metric === found.metric ? h("b", null, " decides") : ""), each.estimate === null ? "–" : points(each.estimate), each.estimate === null ? "–" : `${points(each.low)} and ${points(each.high)}`, verdict(each)]))),
     paired ? section("On the same messages", null, h("p", null, `${paired.first} and ${paired.second} decide ${number(paired.differ)} of ${plural(paired.decisions, "message")} differently. ${number(paired.labelled)} of these have a label that counts: ${paired.first} is right in ${number(paired.first_units)}, ${paired.second} in ${number(paired.second_units)}. `, paired.better ? [h("b", { class: "right" }, paired.better), " is surely better."] : "That is not sure yet.")) : null,
-    found.breaks.length ? section("Breaks", "the agents' definitions changed", h("ul", { class: "plainlist" }, found.breaks.map((each) => h("li", null, time(each.at), h("code", null, each.tree_version))))) : null,
+    found.breaks.length ? section("Breaks", "the agents' definitions changed", plainlist(found.breaks.map((each) => h("li", null, time(each.at), code(each.tree_version))))) : null,
   ];
 }
 
@@ -83,15 +83,15 @@ async function one(context, name) {
 
 export async function page(context) {
   const { box, signal, params } = context;
-  if (!may("definitions:read")) { replace(box, empty("For operators", "Experiments are shown to operators and admins.")); return; }
+  if (!may("definitions:read")) { replace(box, forOperators("Experiments are")); return; }
   if (params.length) { await one(context, params.join("/")); return; }
   const { experiments, configured } = await api.get("experiments", {}, signal);
   const waits = configured && !experiments.some((each) => each.name === configured);
   if (!experiments.length) {
     replace(box, waits ? empty(`${configured} has not started`, "It starts with its first message. From then on its arms share the sessions, and this page compares them.", h("a", { class: "button primary", href: "chat" }, "Send a message"))
-      : empty("No experiments", h("span", null, "An experiment lets several policies decide a part of the sessions each, and says which one is better. Name its arms under ", h("code", null, "experiments"), " in turnwise.yaml.")));
+      : empty("No experiments", h("span", null, "An experiment lets several policies decide a part of the sessions each, and says which one is better. Name its arms under ", code("experiments"), " in turnwise.yaml.")));
     return;
   }
   const row = (each) => h("li", null, h("a", { class: "grow", href: `experiments/${part(each.name)}` }, h("b", null, each.name)), tag(each.state), h("span", { class: "grow faint" }, `${each.arms.map((arm) => arm.name).join(", ")}, by ${each.unit}`), time(each.ended_at || each.started_at));
-  replace(box, h("div", { class: "narrow" }, waits ? h("p", { class: "lead" }, h("b", null, configured), " starts with its first message.") : null, h("ul", { class: "plainlist" }, experiments.map(row))));
+  replace(box, h("div", { class: "narrow" }, waits ? h("p", { class: "lead" }, h("b", null, configured), " starts with its first message.") : null, plainlist(experiments.map(row))));
 }

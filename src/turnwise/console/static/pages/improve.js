@@ -1,7 +1,7 @@
 // Improve: drafts to try and to serve, what labels and traffic show, and the commands that learn from labels.
 
 import { all, api, part } from "../api.js";
-import { chip, empty, h, needs, NO_DEFINITIONS, problem, replace, section, shares } from "../parts.js";
+import { chip, empty, faint, figure, forOperators, h, inRow, needs, NO_DEFINITIONS, plainlist, problem, replace, section, shares } from "../parts.js";
 import { complain, may, me, toast } from "../shell.js";
 import { number, percent, plural, time } from "../text.js";
 
@@ -14,7 +14,7 @@ function tried(found) {
   const { labelled, gain, changed, replayed, flips } = found;
   const sum = labelled ? [h("b", { class: gain > 0 ? "right" : gain < 0 ? "wrong" : "" }, points(gain)), ` on ${plural(labelled, "labelled decision")}. `] : "No labelled decision tells a gain. ";
   return [h("p", null, sum, `${number(changed)} of ${plural(replayed, "decision")} would go elsewhere.`),
-    flips.length ? h("ul", { class: "plainlist" }, flips.slice(0, 8).map((each) => h("li", null,
+    flips.length ? plainlist(flips.slice(0, 8).map((each) => h("li", null,
       h("span", { class: "row" }, chip(each.before, true), "→", chip(each.after, true)), h("span", { class: "grow faint cut", dir: "auto" }, each.examples[0] ? `“${each.examples[0]}”` : ""),
       each.right ? h("b", { class: "right" }, `${each.right} would be right`) : null, each.wrong ? h("b", { class: "wrong" }, `${each.wrong} would be wrong`) : null, h("b", null, number(each.count))))) : null];
 }
@@ -36,7 +36,7 @@ function draft(each, again) {
     } catch (error) { complain(error); }
     again();
   };
-  return h("li", { class: "version" }, h("p", { class: "row" }, each.kind === "agent" ? chip(each.name) : h("a", { href: "policy" }, `policy ${each.name}`), h("span", { class: "faint" }, `version ${each.version}`, added ? `, ${plural(added, "learned example")}` : "", ` · ${each.author} · `, each.created_at ? time(each.created_at) : ""),
+  return h("li", { class: "version" }, inRow(each.kind === "agent" ? chip(each.name) : h("a", { href: "policy" }, `policy ${each.name}`), h("span", { class: "faint" }, `version ${each.version}`, added ? `, ${plural(added, "learned example")}` : "", ` · ${each.author} · `, each.created_at ? time(each.created_at) : ""),
     h("span", { class: "push actions" }, h("button", { onclick: attempt }, "Gain"), may("definitions:write") ? h("button", { onclick: serve }, "Serve it") : null)), each.note ? h("p", { dir: "auto" }, each.note) : null, what);
 }
 
@@ -44,8 +44,8 @@ async function drafts(box, signal) {
   if (!me.definitions) { replace(box, needs("Drafts", NO_DEFINITIONS)); return; }
   const again = () => drafts(box, signal).catch((error) => signal.aborted || replace(box, problem(error)));
   const found = (await Promise.all(["agent", "policy"].map((kind) => all(`definitions/${kind}`, "definitions")))).flat().filter((each) => each.status === "draft");
-  replace(box, section("Drafts", found.length || null, found.length ? h("ul", { class: "plainlist" }, found.map((each) => draft(each, again)))
-    : h("p", { class: "faint" }, "None. ", h("code", null, "turnwise learn --draft"), " stores what it proposes as drafts, which are tried and served here.")));
+  replace(box, section("Drafts", found.length || null, found.length ? plainlist(found.map((each) => draft(each, again)))
+    : faint("None. ", h("code", null, "turnwise learn --draft"), " stores what it proposes as drafts, which are tried and served here.")));
 }
 
 // What the traffic shows. It is read last: it compares messages by meaning.
@@ -56,14 +56,14 @@ async function traffic(box, signal) {
   const quotes = (each) => h("p", { class: "faint", dir: "auto" }, each.examples.map((text) => `“${text}”`).join(", "));
   replace(box, h("p", { class: "lead" }, right || "How often the router is right is not known yet: label some decisions of the review's random ones."),
     h("div", { class: "columns" },
-      section("Falls to nobody", found.groups.length ? "grouped by meaning, with a name for an agent" : null, found.groups.length ? h("ul", { class: "plainlist" }, found.groups.slice(0, 8).map((each) => h("li", null, h("div", { class: "grow" }, h("b", null, each.name), quotes(each)), h("b", null, number(each.count)))))
-        : h("p", { class: "faint" }, found.nobody ? `${plural(found.nobody, "message")} went to the default agent; no group of them asks for the same.` : "No message went to the default agent.")),
-      section("Patterns that meet", null, found.conflicts.length ? h("ul", { class: "plainlist" }, found.conflicts.slice(0, 8).map((each) => h("li", null, h("div", { class: "grow" }, h("p", { class: "row" }, each.agents.map((name) => chip(name))), quotes(each)), h("b", null, number(each.count)))))
-        : h("p", { class: "faint" }, "No message matches patterns of two agents."))));
+      section("Falls to nobody", found.groups.length ? "grouped by meaning, with a name for an agent" : null, found.groups.length ? plainlist(found.groups.slice(0, 8).map((each) => h("li", null, h("div", { class: "grow" }, h("b", null, each.name), quotes(each)), h("b", null, number(each.count)))))
+        : faint(found.nobody ? `${plural(found.nobody, "message")} went to the default agent; no group of them asks for the same.` : "No message went to the default agent.")),
+      section("Patterns that meet", null, found.conflicts.length ? plainlist(found.conflicts.slice(0, 8).map((each) => h("li", null, h("div", { class: "grow" }, inRow(each.agents.map((name) => chip(name))), quotes(each)), h("b", null, number(each.count)))))
+        : faint("No message matches patterns of two agents."))));
 }
 
 export async function page({ box, signal }) {
-  if (!may("decisions:label")) { replace(box, empty("For operators", "Labels and what is learned from them are shown to operators and admins.")); return; }
+  if (!may("decisions:label")) { replace(box, forOperators("Labels and what is learned from them are")); return; }
   const counts = await api.get("decision-counts", {}, signal), agents = counts.agents.filter((each) => each.labelled);
   const labelled = agents.reduce((sum, each) => sum + each.labelled, 0), wrong = agents.reduce((sum, each) => sum + each.contradicted, 0);
   if (!counts.total) {
@@ -72,7 +72,6 @@ export async function page({ box, signal }) {
   }
   const enough = labelled >= TO_TEACH + TO_JUDGE, proposed = h("div"), shown = h("div", { class: "stack" });
   const command = (text, what) => h("li", null, h("code", { class: "grow" }, text), h("span", { class: "grow faint" }, what));
-  const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" }, figure(number(labelled), `labelled of ${plural(counts.total, counts.complete ? "decision" : "newest decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(labelled / counts.total), "labelled", "decisions?labels=none")),
     h("p", { class: "lead" }, enough ? "There are enough labels to learn from. Nothing goes live by itself: what is learned is a draft, which is tried before it is served."
@@ -81,8 +80,8 @@ export async function page({ box, signal }) {
     labelled ? h("div", { class: "columns" },
       section("Labels by agent", null, shares(agents.map((each) => ({ ...each, count: each.labelled })).sort((a, b) => b.count - a.count), labelled, (each) => h("a", { href: `decisions?agent=${part(each.name)}&labels=some` }, each.name))),
       section("What went wrong", "chosen → should have been", counts.confusions.length
-        ? h("ul", { class: "plainlist" }, counts.confusions.slice(0, 12).map((each) => h("li", null, h("a", { class: "row grow", href: `decisions?agent=${part(each.agent)}&label=${part(each.label)}` }, chip(each.agent, true), "→", chip(each.label, true)), h("b", null, number(each.count)))))
-        : h("p", { class: "faint" }, "No label contradicts a decision."))) : null,
+        ? plainlist(counts.confusions.slice(0, 12).map((each) => h("li", null, h("a", { class: "row grow", href: `decisions?agent=${part(each.agent)}&label=${part(each.label)}` }, chip(each.agent, true), "→", chip(each.label, true)), h("b", null, number(each.count)))))
+        : faint("No label contradicts a decision."))) : null,
     shown,
     section("With these labels", null, h("ul", { class: "plainlist" },
       command("turnwise decisions signals", "labels decisions by what followed in the log"),

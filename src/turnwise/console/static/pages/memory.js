@@ -1,7 +1,7 @@
 // Memory: what is remembered of a user: searched, filtered, shown whole, added and forgotten.
 
 import { api, part } from "../api.js";
-import { chip, empty, h, icon, problem, replace, select, table } from "../parts.js";
+import { chip, code, empty, fact, h, icon, problem, replace, select, sessionPath, small, table } from "../parts.js";
 import { complain, may, mayAll, me, toast } from "../shell.js";
 import { percent, time } from "../text.js";
 
@@ -13,14 +13,13 @@ const any = (text, names) => [["", text], ...Object.entries(names)];
 
 // Everything that is known of an entry.
 function whole(entry, user, forget, close) {
-  const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
   return [h("header", null, h("h2", null, KINDS[entry.kind]), h("button", { class: "quiet square", "aria-label": "Close", onclick: close }, icon("close"))),
     h("div", { class: "why" }, h("blockquote", { dir: "auto", tabindex: entry.text.length > 600 ? 0 : null }, entry.text),
-      h("dl", { class: "facts" }, entry.entity ? fact("Thing", h("span", { dir: "auto" }, `${entry.entity.type}: ${entry.entity.value}`, entry.entity.normal === entry.entity.value ? null : h("small", null, ` (${entry.entity.normal})`))) : null,
+      h("dl", { class: "facts" }, entry.entity ? fact("Thing", h("span", { dir: "auto" }, `${entry.entity.type}: ${entry.entity.value}`, entry.entity.normal === entry.entity.value ? null : small(` (${entry.entity.normal})`))) : null,
         fact("Said by", entry.agent ? chip(entry.agent) : SPEAKERS[entry.said_by]), fact("Kept", [SPANS[entry.span], entry.expires_at ? [", until ", time(entry.expires_at)] : null]), fact("When", time(entry.created_at)),
-        entry.session_id ? fact("Only in", h("a", { href: `sessions/${part(entry.session_id)}?user=${part(user)}` }, entry.session_id)) : null,
-        entry.source_session_id ? fact("From", h("a", { href: `sessions/${part(entry.source_session_id)}?user=${part(user)}` }, `${entry.source_session_id}${entry.source_sequence ? `, event ${entry.source_sequence}` : ""}`)) : null,
-        entry.supersedes.length ? fact("Replaces", `${entry.supersedes.length} older`) : null, entry.reason ? fact("Found by", entry.reason) : null, fact("Id", h("code", null, entry.id))),
+        entry.session_id ? fact("Only in", h("a", { href: sessionPath(entry.session_id, user) }, entry.session_id)) : null,
+        entry.source_session_id ? fact("From", h("a", { href: sessionPath(entry.source_session_id, user) }, `${entry.source_session_id}${entry.source_sequence ? `, event ${entry.source_sequence}` : ""}`)) : null,
+        entry.supersedes.length ? fact("Replaces", `${entry.supersedes.length} older`) : null, entry.reason ? fact("Found by", entry.reason) : null, fact("Id", code(entry.id))),
       may("memories:write") ? h("p", null, h("button", { onclick: () => forget(entry) }, "Forget")) : null)];
 }
 
@@ -63,7 +62,7 @@ export async function page({ box, signal, query, setQuery, keys, go, title }) {
       next = listed.next;
       done = !next;
       if (!rows.rows.length && done) replace(rows.view, words || Object.values(filters).some(Boolean) ? empty("Nothing matches", "No entry of this user fits.", h("a", { class: "button", href: `memory?user=${part(user)}` }, "Clear the filters"))
-        : empty("Nothing is remembered", [h("code", null, "context.memory"), " keeps what agents note, and ", h("code", null, "memory:"), " in turnwise.yaml what messages name. You can add a fact below."]));
+        : empty("Nothing is remembered", [code("context.memory"), " keeps what agents note, and ", code("memory:"), " in turnwise.yaml what messages name. You can add a fact below."]));
       return !done;
     },
   });

@@ -1,18 +1,15 @@
 // Overview: three messages to try for a newcomer; traffic and what needs a look for an operator.
 
 import { api, newDecisions, part } from "../api.js";
-import { add, chart, chip, confidence, empty, h, replace, said, section, shares } from "../parts.js";
+import { add, chart, chip, confidence, decisionPath, empty, figure, h, replace, said, samplesOf, section, shares } from "../parts.js";
 import { handoff, isOperator, may, me } from "../shell.js";
 import { methodWords, number, percent, time } from "../text.js";
 
-export const samplesOf = (agents) => {
-  const found = agents.map((each) => each.matching?.examples[0] || each.matching?.skills[0]?.examples?.[0]).filter(Boolean).slice(0, 3);
-  return found.length ? found : ["Hello", "What can you do?"];
-};
+const LATEST = 8;
 
 export async function page({ box, signal, go, title }) {
   title("Overview", h("small", null, `${me.app}, Turnwise ${me.version}`));
-  const [counts, known] = await Promise.all([api.get("decision-counts", {}, signal), api.get("agents", { limit: 200 }, signal)]);
+  const [counts, known, { decisions }] = await Promise.all([api.get("decision-counts", {}, signal), api.get("agents", { limit: 200 }, signal), api.get("decisions", { slim: true, limit: LATEST }, signal)]);
   const samples = h("div", { class: "samples" }, samplesOf(known.agents).map((text) => h("button", { onclick: () => { Object.assign(handoff, { text, send: true }); go("chat"); } }, text)));
   if (!counts.total) {
     replace(box, empty(`${me.app} is ready`, `It has ${known.agents.length} agents and the policy ${me.policy}. Send it a message, and see which agent answers, how sure the decision is, and why.`));
@@ -22,9 +19,8 @@ export async function page({ box, signal, go, title }) {
   const asks = counts.outcomes.find((each) => each.name === "clarify")?.count || 0;
   const low = counts.confidence.filter((each) => Number(each.name) < 5).reduce((sum, each) => sum + each.count, 0);
   const labelled = counts.agents.reduce((sum, each) => sum + each.labelled, 0), wrong = counts.agents.reduce((sum, each) => sum + each.contradicted, 0);
-  const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
   const latest = h("ul", { class: "plainlist latest" });
-  const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: `decisions/${part(each.session_id)}/${each.sequence}?user=${part(each.user)}` }, said(each)), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
+  const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: decisionPath(each) }, said(each)), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" },
       figure(number(counts.total), counts.complete ? "decisions" : `newest decisions, of more`, "decisions"),
@@ -36,18 +32,17 @@ export async function page({ box, signal, go, title }) {
     h("div", { class: "columns" },
       section("Who answers", null, shares(counts.agents, counts.total, (each) => h("a", { href: `decisions?agent=${part(each.name)}` }, each.name))),
       section("How it is decided", null, shares(counts.methods, counts.total, (each) => h("a", { href: `decisions?method=${part(each.name)}` }, methodWords(each.name))))),
-    h("section", { class: "section" }, h("h2", null, h("span", null, h("span", { class: "dot" }), "Latest")), latest),
+    section(h("span", null, h("span", { class: "dot" }), "Latest"), null, latest),
     section("Try a message", null, samples)));
-  const { decisions } = await api.get("decisions", { slim: true, limit: 50 }, signal);
-  replace(latest, decisions.slice(0, 8).map(line));
+  replace(latest, decisions.map(line));
   if (!isOperator()) return;
   const seen = new Set(decisions.map((each) => `${each.user}/${each.session_id}/${each.sequence}`)), oldest = decisions.at(-1)?.created_at;
   for await (const each of newDecisions({}, decisions[0]?.created_at, signal)) {
     if (!each) { go("", { replace: true }); return; }
     const name = `${each.user}/${each.session_id}/${each.sequence}`;
-    if (seen.has(name) || each.created_at < oldest) continue;
+    if (seen.has(name) || each.created_at <= oldest) continue;
     seen.add(name);
     latest.prepend(line(each));
-    while (latest.children.length > 8) latest.lastChild.remove();
+    while (latest.children.length > LATEST) latest.lastChild.remove();
   }
 }

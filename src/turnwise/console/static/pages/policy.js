@@ -1,7 +1,7 @@
 // Policy: the cascade, drawn, with the share of decisions that each stage made; a message to try; the definition.
 
 import { api } from "../api.js";
-import { add, empty, h, needs, NO_DEFINITIONS, problem, replace, section, why } from "../parts.js";
+import { add, code, forOperators, h, needs, NO_DEFINITIONS, plainlist, problem, replace, section, small, why } from "../parts.js";
 import { complain, handoff, may, me, toast } from "../shell.js";
 import { ms, percent, plural, time } from "../text.js";
 
@@ -36,25 +36,25 @@ function drawn(policy, measured, used) {
       h("b", { class: "n" }, used ? percent(share(decided)) : "–"), h("small", { class: "n" }, asked ? ms(stage.ms / asked) : "not asked"));
   };
   const decided = [...measured.values()].reduce((sum, each) => sum + each.decided, 0);
-  return h("ol", { class: "cascade" }, policy.stages.map((each) => row(each.name, [each.selector === each.name ? null : h("small", null, ` ${each.selector}`), Object.keys(each.options).length ? h("p", null, h("code", null, options(each.options))) : null], measured.get(each.name))),
-    row("default", h("p", null, h("a", { href: `agents/${encodeURIComponent(policy.default)}` }, policy.default), h("small", null, " answers when every stage passes")), used ? { decided: Math.max(0, used - decided), asked: Math.max(0, used - decided), asks: 0, ms: 0 } : null));
+  return h("ol", { class: "cascade" }, policy.stages.map((each) => row(each.name, [each.selector === each.name ? null : small(` ${each.selector}`), Object.keys(each.options).length ? h("p", null, code(options(each.options))) : null], measured.get(each.name))),
+    row("default", h("p", null, h("a", { href: `agents/${encodeURIComponent(policy.default)}` }, policy.default), small(" answers when every stage passes")), used ? { decided: Math.max(0, used - decided), asked: Math.max(0, used - decided), asks: 0, ms: 0 } : null));
 }
 
 async function stored(box, signal, go) {
   const policy = me.definitions ? (await api.get("definitions/policy", { limit: 200 }, signal)).definitions.find((each) => each.name === "main") : null;
   if (!policy) {
-    replace(box, needs("Versions of the policy", me.definitions ? h("span", null, "begin with ", h("code", null, "turnwise agents set main --policy"), ": then it is changed and rolled back without a restart. Now turnwise.yaml has it.") : NO_DEFINITIONS));
+    replace(box, needs("Versions of the policy", me.definitions ? h("span", null, "begin with ", code("turnwise agents set main --policy"), ": then it is changed and rolled back without a restart. Now turnwise.yaml has it.") : NO_DEFINITIONS));
     return;
   }
   const back = async () => {
     try { await api.change("POST", "policies/main/rollback", policy.version, {}); toast("The version before serves within a second."); go("policy"); } catch (error) { complain(error); }
   };
-  replace(box, h("section", { class: "section" }, h("h2", null, "Definition", h("small", null, `version ${policy.version}, ${policy.status}`), may("definitions:write") && policy.version > 1 ? h("span", { class: "push" }, h("button", { onclick: back }, "Roll back")) : null),
+  replace(box, h("section", { class: "section" }, h("h2", null, "Definition", small(`version ${policy.version}, ${policy.status}`), may("definitions:write") && policy.version > 1 ? h("span", { class: "push" }, h("button", { onclick: back }, "Roll back")) : null),
     h("p", null, policy.author, " · ", policy.created_at ? time(policy.created_at) : null, policy.note ? ` · ${policy.note}` : ""), h("details", null, h("summary", null, "Content"), h("pre", { tabindex: 0 }, JSON.stringify(policy.content, null, 2)))));
 }
 
 export async function page({ box, signal, title, keys, go }) {
-  title("Policy", h("small", null, me.policy));
+  title("Policy", small(me.policy));
   const result = h("div"), field = h("input", { "aria-label": "A message to try", placeholder: "A message to try", value: handoff.text, maxlength: 4000 });
   handoff.text = "";
   const attempt = async () => {
@@ -69,17 +69,17 @@ export async function page({ box, signal, title, keys, go }) {
   const column = h("div", { class: "narrow wide" }, section("Try a message", "nothing is stored, and no agent runs", form), result);
   replace(box, column);
   if (field.value) attempt();
-  if (!may("metrics:read")) { column.append(empty("For operators", "The policy's stages are shown to operators and admins.")); return; }
+  if (!may("metrics:read")) { column.append(forOperators("The policy's stages are")); return; }
   const [policy, recent] = await Promise.all([api.get("policy", {}, signal), api.get("decisions", { limit: SAMPLE }, signal)]);
   const messages = recent.decisions.filter((each) => each.selection.occasion !== "flow"), own = messages.filter((each) => each.selection.fingerprint === policy.fingerprint), used = own.length ? own : messages;
   const told = own.length ? `shares and mean times of the newest ${plural(own.length, "decision")}` : used.length ? `of the newest ${plural(used.length, "decision")}, made before the policy or the agents changed` : "no decision yet";
   const definition = h("div");
   add(column,
     section("The cascade", told, drawn(policy, measure(used), used.length),
-      h("p", { class: "legend" }, h("small", null, h("i", { class: "come" }), "come to the stage"), h("small", null, h("i", { class: "done" }), "decided here"), h("small", null, h("i", { class: "ask" }), "the user is asked"))),
-    policy.segments.length ? section("Segments", null, h("ul", { class: "plainlist" }, policy.segments.map((each) => h("li", null, h("b", null, each.name), h("code", { class: "grow" }, JSON.stringify(each.options)), each.default ? h("small", null, `default ${each.default}`) : null)))) : null,
+      h("p", { class: "legend" }, small(h("i", { class: "come" }), "come to the stage"), small(h("i", { class: "done" }), "decided here"), small(h("i", { class: "ask" }), "the user is asked"))),
+    policy.segments.length ? section("Segments", null, plainlist(policy.segments.map((each) => h("li", null, h("b", null, each.name), h("code", { class: "grow" }, JSON.stringify(each.options)), each.default ? small(`default ${each.default}`) : null)))) : null,
     h("dl", { class: "facts" }, policy.several ? [h("dt", null, "Several requests"), h("dd", null, policy.several)] : null,
-      h("dt", null, "Fingerprint"), h("dd", null, h("a", { href: `decisions?policy=${policy.fingerprint}` }, h("code", null, policy.fingerprint))), h("dt", null, "Agent tree"), h("dd", null, h("code", null, policy.tree_version))),
-    definition, needs("Compare two policies", h("span", null, "with ", h("code", null, "turnwise replay --policy NAME --report replay.html"), ": it shows which recorded messages would go elsewhere.")));
+      h("dt", null, "Fingerprint"), h("dd", null, h("a", { href: `decisions?policy=${policy.fingerprint}` }, code(policy.fingerprint))), h("dt", null, "Agent tree"), h("dd", null, code(policy.tree_version))),
+    definition, needs("Compare two policies", h("span", null, "with ", code("turnwise replay --policy NAME --report replay.html"), ": it shows which recorded messages would go elsewhere.")));
   if (may("definitions:read")) await stored(definition, signal, go);
 }

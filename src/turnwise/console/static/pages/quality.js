@@ -1,7 +1,7 @@
 // Quality: what labels say of the decisions: accuracy, confusions, reliability, and how often the user is asked.
 
 import { api, part } from "../api.js";
-import { chart, chip, empty, h, needs, replace, section, svg } from "../parts.js";
+import { chart, chip, empty, faint, figure, forOperators, h, needs, plainlist, replace, section, svg } from "../parts.js";
 import { may } from "../shell.js";
 import { number, percent, plural, time } from "../text.js";
 
@@ -26,11 +26,11 @@ function evaluations(kept) {
   const confused = kept[0].confusions.slice(0, 8);
   return [section("Evaluations", "on files of cases", h("div", { class: "tablewrap whole", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, columns.map(([text, kind]) => h("th", { class: kind || "" }, text)))),
     h("tbody", null, kept.map((each) => h("tr", null, row(each).map((cell, i) => h("td", { class: columns[i][1] || "" }, cell)))))))),
-  confused.length ? section("What the newest one confused", "right → chosen", h("ul", { class: "plainlist" }, confused.map((each) => h("li", null, h("span", { class: "row grow" }, chip(name(each.expected), true), "→", chip(name(each.chosen), true)), h("b", null, number(each.count)))))) : null];
+  confused.length ? section("What the newest one confused", "right → chosen", plainlist(confused.map((each) => h("li", null, h("span", { class: "row grow" }, chip(name(each.expected), true), "→", chip(name(each.chosen), true)), h("b", null, number(each.count)))))) : null];
 }
 
 export async function page({ box, signal }) {
-  if (!may("decisions:label")) { replace(box, empty("For operators", "Labels and accuracy are shown to operators and admins.")); return; }
+  if (!may("decisions:label")) { replace(box, forOperators("Labels and accuracy are")); return; }
   const [counts, labelled, kept] = await Promise.all([api.get("decision-counts", {}, signal), api.get("decision-counts", { labelled: "true" }, signal), api.get("evaluations", { limit: 20 }, signal)]);
   const later = evaluations(kept.evaluations);
   if (!labelled.total) {
@@ -39,12 +39,11 @@ export async function page({ box, signal }) {
     return;
   }
   const wrong = labelled.agents.reduce((sum, each) => sum + each.contradicted, 0), asks = counts.outcomes.find((each) => each.name === "clarify")?.count || 0;
-  const figure = (value, text, href) => h("a", { href }, h("b", null, value), h("small", null, text));
   const confusion = (each) => h("li", null, h("a", { class: "row grow", href: `decisions?agent=${part(each.agent)}&label=${part(each.label)}` }, chip(each.agent, true), "should have been", chip(each.label, true)), h("b", null, number(each.count)));
   replace(box, h("div", { class: "narrow wide" },
     h("div", { class: "figures" }, figure(percent(1 - wrong / labelled.total), `right of ${plural(labelled.total, "labelled decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(asks / counts.total), "asked the user", "decisions?outcome=clarify")),
     h("div", { class: "columns" },
-      section("Confusions", null, labelled.confusions.length ? h("ul", { class: "plainlist" }, labelled.confusions.map(confusion)) : h("p", { class: "faint" }, "None among the labelled decisions.")),
+      section("Confusions", null, labelled.confusions.length ? plainlist(labelled.confusions.map(confusion)) : faint("None among the labelled decisions.")),
       section("Reliability", "is 80 % sure right in 80 %?", reliability(labelled.confidence))),
     section("By agent", null, h("div", { class: "tablewrap", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, ["Agent", "Labelled", "Right", "Wrong"].map((name, i) => h("th", { class: i ? "n" : "" }, name)))),
       h("tbody", null, labelled.agents.map((each) => h("tr", null, h("td", null, chip(each.name)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=some` }, number(each.labelled))), h("td", { class: "n" }, percent(1 - each.contradicted / each.labelled)), h("td", { class: "n" }, h("a", { href: `decisions?agent=${part(each.name)}&labels=wrong` }, number(each.contradicted))))))))),

@@ -1,8 +1,8 @@
 // Review: decisions to label, by doubt, disagreement or chance; equal messages as one item; by the keyboard alone.
 
 import { api, part } from "../api.js";
-import { chip, empty, h, pickAgent, problem, replace, select, tellAsked, wasAsked, why } from "../parts.js";
-import { may, toast, unsaved } from "../shell.js";
+import { chip, chips, empty, faint, h, inRow, pickAgent, problem, replace, select, tellAsked, wasAsked, why } from "../parts.js";
+import { agentNames, may, toast, unsaved } from "../shell.js";
 import { number, plural } from "../text.js";
 
 const ORDERS = [["doubt", "By doubt"], ["disagreement", "By disagreement"], ["chance", "By chance"]];
@@ -65,7 +65,7 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
   if (!may("decisions:label")) { replace(box, empty("For operators", "Labels are given by operators and admins.")); return; }
   const order = query.get("order") || "doubt", progress = h("small", { role: "status" });
   title("Review", progress, h("span", { class: "push" }, select("Order", order, ORDERS, (value) => { setQuery({ order: value === "doubt" ? "" : value }); go(`review${location.search}`, { replace: true }); })));
-  const [known, queue] = await Promise.all([api.get("agents", { limit: 200 }, signal), read(order, signal)]), agents = known.agents.map((each) => each.name), undo = [];
+  const [agents, queue] = await Promise.all([agentNames(), read(order, signal)]), undo = [];
   let at = 0, own = 0;
   if (!queue.length) {
     replace(box, empty("Nothing to review", order === "disagreement" ? "No message went to several agents." : "No unlabelled decision is in doubt.", h("a", { class: "button", href: "review?order=chance" }, "Review by chance")));
@@ -187,11 +187,11 @@ export async function page({ box, signal, query, title, keys, go, setQuery }) {
     if (!aside.isConnected) split.append(aside);
     const { first } = item, asked = wasAsked(first);
     replace(column,
-      h("p", { class: "faint" }, item.all.length > 1 ? `${item.all.length} equal messages` : "One message", item.agents.length > 1 ? [", went to ", item.agents.map((name) => [chip(name), " "])] : null, WHY[first.picked] ? `, ${WHY[first.picked]}` : ""),
+      faint(item.all.length > 1 ? `${item.all.length} equal messages` : "One message", item.agents.length > 1 ? [", went to ", chips(item.agents)] : null, WHY[first.picked] ? `, ${WHY[first.picked]}` : ""),
       context,
       h("blockquote", { class: "big", dir: "auto", tabindex: first.text.length > 300 ? 0 : null }, first.text || "(no text)"),
-      h("p", { class: "row" }, asked ? "the user was asked to choose" : ["went to ", item.agents.map((name) => chip(name))], item.labelled ? h("span", { class: "faint" }, `labelled ${item.labelled}`) : null),
-      h("p", { class: "row" }, asked ? null : h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), h("button", { onclick: pick }, "Another agent… ", h("kbd", null, "l")), h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: () => back() }, "Undo ", h("kbd", null, "u")) : null),
+      inRow(asked ? "the user was asked to choose" : ["went to ", item.agents.map((name) => chip(name))], item.labelled ? h("span", { class: "faint" }, `labelled ${item.labelled}`) : null),
+      inRow(asked ? null : h("button", { class: "primary", onclick: () => label(true) }, "Right ", h("kbd", null, "y")), h("button", { onclick: pick }, "Another agent… ", h("kbd", null, "l")), h("button", { class: "quiet", onclick: () => step(1) }, "Skip ", h("kbd", null, "j")), undo.length ? h("button", { class: "quiet", onclick: () => back() }, "Undo ", h("kbd", null, "u")) : null),
       h("ol", { class: "quick" }, agents.slice(0, 9).map((name, i) => h("li", null, h("button", { class: "quiet", onclick: () => label(name) }, h("kbd", null, String(i + 1)), name)))), held);
     told(item);
     details(item);

@@ -1,7 +1,7 @@
 // Sessions: found by recency, user, words and state.
 
-import { api, part } from "../api.js";
-import { chip, empty, h, replace, searchField, select, table } from "../parts.js";
+import { api } from "../api.js";
+import { chatPath, chip, empty, h, replace, searchField, select, sessionPath, table } from "../parts.js";
 import { mayAll, me } from "../shell.js";
 import { time } from "../text.js";
 
@@ -21,8 +21,8 @@ export async function page({ box, signal, query, setQuery, keys, go }) {
   user.addEventListener("change", () => change({ user: user.value.trim() }));
   const rows = table({
     label: "Sessions", columns: ["Begins with", "Last message", "Agent", "State", "When"],
-    row: (each) => [h("a", { href: `sessions/${part(each.id)}?user=${part(each.user)}`, dir: "auto", tabindex: -1 }, each.title || each.id), h("span", { dir: "auto", class: "faint" }, each.text === each.title ? "" : each.text), each.agent ? chip(each.agent, true) : "–", stateText(each.state), time(each.changed_at)],
-    open: (each) => { if (rows.opening) go(`sessions/${part(each.id)}?user=${part(each.user)}`); },
+    row: (each) => [h("a", { href: sessionPath(each.id, each.user), dir: "auto", tabindex: -1 }, each.title || each.id), h("span", { dir: "auto", class: "faint" }, each.text === each.title ? "" : each.text), each.agent ? chip(each.agent, true) : "–", stateText(each.state), time(each.changed_at)],
+    open: (each) => { if (rows.opening) go(sessionPath(each.id, each.user)); },
     more: async () => {
       const page = await api.get("recent-sessions", { ...filters, after: next, limit: 100 }, signal);
       for (const each of page.sessions) if (!seen.has(`${each.user}/${each.id}`)) { seen.add(`${each.user}/${each.id}`); rows.rows.push(each); }
@@ -34,7 +34,7 @@ export async function page({ box, signal, query, setQuery, keys, go }) {
   rows.view.classList.add("sessionlist");
   rows.view.addEventListener("click", () => { rows.opening = true; }, true);
   rows.view.addEventListener("keydown", (event) => { rows.opening = event.key === "Enter"; }, true);
-  keys([["/", "search", () => search.focus()], ["j", "next", () => { rows.opening = false; rows.move(1); }], ["k", "previous", () => { rows.opening = false; rows.move(-1); }], ["o", "open in the chat", () => rows.current && go(`chat/${part(rows.current.id)}?user=${part(rows.current.user)}`)]]);
+  keys([["/", "search", () => search.focus()], ["j", "next", () => { rows.opening = false; rows.move(1); }], ["k", "previous", () => { rows.opening = false; rows.move(-1); }], ["o", "open in the chat", () => rows.current && go(chatPath(rows.current.id, rows.current.user))]]);
   replace(box, h("div", { class: "split" }, h("div", { class: "list" }, h("div", { class: "filters", role: "search" }, search, mayAll("sessions:read") ? user : null, select("State", filters.state || "", STATES, (state) => change({ state }))), rows.view)));
   search.resume();
   await rows.load();

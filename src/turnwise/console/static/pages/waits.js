@@ -1,6 +1,6 @@
 // What a user is asked to answer: questions, approvals and results.
 
-import { chip, h } from "../parts.js";
+import { chip, h, inRow } from "../parts.js";
 
 // Returns the form of a wait; it tells `send(path, body)` what he said.
 export function waitForm(wait, send) {
@@ -9,7 +9,7 @@ export function waitForm(wait, send) {
     return h("form", { class: "waitbox", onsubmit: (event) => event.preventDefault() },
       h("p", null, chip(wait.agent), " wants to call ", h("code", null, wait.tool), "."),
       Object.keys(wait.arguments).length ? h("pre", { tabindex: 0 }, JSON.stringify(wait.arguments, null, 2)) : null,
-      h("p", { class: "row" }, h("button", { class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
+      inRow(h("button", { class: "primary", onclick: () => reply({ approved: true }) }, "Approve"),
         h("button", { onclick: () => reply({ approved: false }) }, "Decline")));
   }
   if (wait.kind === "tool_result") {
@@ -24,5 +24,5 @@ export function waitForm(wait, send) {
   }
   const field = h("input", { "aria-label": wait.text || "Your reply", placeholder: "Your reply", required: true, autocomplete: "off" });
   return h("form", { class: "waitbox", onsubmit: (event) => { event.preventDefault(); reply({ text: field.value }); } },
-    h("p", null, chip(wait.agent), " waits for a reply."), h("p", { class: "row" }, field, h("button", { type: "submit", class: "primary" }, "Reply")));
+    h("p", null, chip(wait.agent), " waits for a reply."), inRow(field, h("button", { type: "submit", class: "primary" }, "Reply")));
 }
