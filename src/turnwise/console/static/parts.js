@@ -1,6 +1,6 @@
 // The pieces that pages share: chips, bars, tables, states, and the panel that tells why.
 
-import { add, code, h, icon, replace, small, svg } from "./dom.js";
+import { add, code, h, icon, inRow, replace, small, svg } from "./dom.js";
 import { api, part, Problem } from "./api.js";
 import { ago, methodWords, ms, number, percent, plural, time } from "./text.js";
 import { finder } from "./dialogs.js";
