@@ -47,6 +47,7 @@ export const said = (decision) => decision.text || h("span", { class: "faint" },
 export const NO_DEFINITIONS = "need definitions: an app from turnwise.yaml, with a SQL database as store.";
 
 export const faint = (...content) => h("p", { class: "faint" }, content);
+export const wide = (...content) => h("div", { class: "narrow wide" }, content);
 export const plainlist = (...rows) => h("ul", { class: "plainlist" }, rows);
 export const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
 export const figure = (value, text, href) => h(href ? "a" : "div", { href }, h("b", null, value), small(text));
@@ -228,7 +229,7 @@ export const labelKeys = (panel) => {
 // down key go to the first row.
 let typing = false;
 export function searchField(label, value, change, rows) {
-  const field = h("input", { type: "search", value, placeholder: label, "aria-label": label });
+  const field = h("input", { type: "search", value, placeholder: "Search", "aria-label": label });
   let timer;
   const run = () => { clearTimeout(timer); timer = null; typing = true; change(field.value.trim()); };
   field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(run, 250); });

@@ -1,7 +1,7 @@
 // One agent: its card, patterns and examples, what it was chosen for, and the versions of its definition.
 
 import { api, part } from "../api.js";
-import { chip, chips, confidence, decisionPath, empty, fact, faint, findings, h, plainlist, problem, replace, said, section } from "../parts.js";
+import { chip, chips, confidence, decisionPath, empty, fact, faint, findings, h, plainlist, problem, replace, said, section, wide } from "../parts.js";
 import { handoff, may } from "../shell.js";
 import { methodWords, number, percent, time } from "../text.js";
 
@@ -33,7 +33,7 @@ export async function page({ box, signal, params, title, go }) {
   const [agent, recent, counts] = await Promise.all([api.get(`agents/${part(name)}`, {}, signal).catch(missing), api.get("decisions", { agent: name, slim: true, limit: 10 }, signal), api.get("decision-counts", { agent: name }, signal)]);
   title(name, h("a", { class: "button push", href: `decisions?agent=${part(name)}` }, "Decisions"));
   const lint = h("div"), versions = h("div");
-  const column = h("div", { class: "narrow wide" },
+  const column = wide(
     agent ? card(agent, counts) : h("p", { class: "lead" }, "This agent does not serve now."), versions, agent?.matching ? matching(agent.matching, go) : null, lint,
     agent?.skills.length ? section("Skills", agent.skills.length, plainlist(agent.skills.map((each) => h("li", null, h("b", null, each.name), h("span", { class: "grow", dir: "auto" }, each.description))))) : null,
     recent.decisions.length ? lately(recent.decisions) : null);

@@ -1,15 +1,15 @@
 // Agents: the tree, with the share of the traffic and the mistakes that people labelled; drafts; what lint found.
 
 import { all, api, part } from "../api.js";
-import { chip, faint, findings, h, needs, NO_DEFINITIONS, plainlist, replace, section, small } from "../parts.js";
+import { chip, faint, findings, h, needs, NO_DEFINITIONS, plainlist, replace, section, small, wide } from "../parts.js";
 import { may, me } from "../shell.js";
-import { number, percent, plural, time } from "../text.js";
+import { percent, plural, time } from "../text.js";
 
 function tree(agents, counts) {
   const traffic = new Map(counts.agents.map((each) => [each.name, each])), known = new Set(agents.map((each) => each.name));
   const children = (name) => agents.filter((each) => (each.parent ?? null) === name);
   const told = (each, count) => [each.kind === "function" ? "" : each.kind, each.matching?.enabled === false ? "disabled" : "",
-    count ? h("a", { href: `decisions?agent=${part(each.name)}` }, `${percent(count.count / counts.total)} · ${number(count.count)}`) : "no traffic",
+    count ? h("a", { href: `decisions?agent=${part(each.name)}` }, `${percent(count.count / counts.total)} · ${plural(count.count, "decision")}`) : "no traffic",
     count?.contradicted && may("decisions:label") ? h("a", { class: "wrong", href: `decisions?agent=${part(each.name)}&labels=wrong` }, `${count.contradicted} wrong`) : ""]
     .filter(Boolean).flatMap((one, i) => (i ? [" · ", one] : [one]));
   const branch = (list) => (list.length ? h("ul", null, list.map((each) => h("li", null,
@@ -23,7 +23,7 @@ export async function page({ box, signal, title }) {
   const [agents, counts] = await Promise.all([all("agents", "agents"), api.get("decision-counts", {}, signal)]);
   title("Agents", small(plural(agents.length, "agent")));
   const drafts = h("div"), lint = h("div");
-  replace(box, h("div", { class: "narrow wide" }, tree(agents, counts), drafts, lint));
+  replace(box, wide(tree(agents, counts), drafts, lint));
   if (!may("definitions:read")) return;
   await Promise.all([
     me.definitions ? all("definitions/agent", "definitions").then((list) => {

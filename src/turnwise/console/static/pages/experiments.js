@@ -1,7 +1,7 @@
 // Experiments: policies that share the traffic, their differences over time, and how one ends.
 
 import { api, part } from "../api.js";
-import { code, empty, faint, forOperators, h, plainlist, problem, replace, section, small, svg } from "../parts.js";
+import { code, empty, faint, forOperators, h, plainlist, problem, replace, section, small, svg, wide } from "../parts.js";
 import { complain, may, toast } from "../shell.js";
 import { number, plural, time } from "../text.js";
 
@@ -76,7 +76,7 @@ function controls(found, again) {
 async function one(context, name) {
   const { box, signal, title } = context, found = await api.get(`experiments/${part(name)}`, {}, signal), again = () => one(context, name).catch((error) => signal.aborted || replace(box, problem(error)));
   title(name, tag(found.state));
-  replace(box, h("div", { class: "narrow wide" },
+  replace(box, wide(
     h("p", { class: "lead" }, `Each ${found.unit} has one arm. It counts once, by the share of its decisions that were ${METRICS[found.metric]}. Since `, time(found.started_at), found.ended_at ? [", until ", time(found.ended_at)] : "", found.promoted ? [". In new sessions ", h("b", null, found.promoted), " decides"] : "", "."),
     controls(found, again), analysis(found), h("p", { class: "needs" }, h("a", { href: "experiments" }, "All experiments"))));
 }

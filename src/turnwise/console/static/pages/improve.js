@@ -1,7 +1,7 @@
 // Improve: drafts to try and to serve, what labels and traffic show, and the commands that learn from labels.
 
 import { all, api, part } from "../api.js";
-import { chip, empty, faint, figure, forOperators, h, inRow, needs, NO_DEFINITIONS, plainlist, problem, replace, section, shares } from "../parts.js";
+import { chip, empty, faint, figure, forOperators, h, inRow, needs, NO_DEFINITIONS, plainlist, problem, replace, section, shares, wide } from "../parts.js";
 import { complain, may, me, toast } from "../shell.js";
 import { number, percent, plural, time } from "../text.js";
 
@@ -72,7 +72,7 @@ export async function page({ box, signal }) {
   }
   const enough = labelled >= TO_TEACH + TO_JUDGE, proposed = h("div"), shown = h("div", { class: "stack" });
   const command = (text, what) => h("li", null, h("code", { class: "grow" }, text), h("span", { class: "grow faint" }, what));
-  replace(box, h("div", { class: "narrow wide" },
+  replace(box, wide(
     h("div", { class: "figures" }, figure(number(labelled), `labelled of ${plural(counts.total, counts.complete ? "decision" : "newest decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(labelled / counts.total), "labelled", "decisions?labels=none")),
     h("p", { class: "lead" }, enough ? "There are enough labels to learn from. Nothing goes live by itself: what is learned is a draft, which is tried before it is served."
       : `Learning needs at least ${TO_TEACH + TO_JUDGE} labels: ${number(TO_TEACH + TO_JUDGE - labelled)} more. `, enough ? null : h("a", { href: "review" }, "Review decisions")),

@@ -1,7 +1,7 @@
 // Operations: processes, leases, queues, and the sessions that wait or failed.
 
 import { api, part } from "../api.js";
-import { chip, code, faint, figure, forOperators, h, needs, plainlist, replace, section, sessionPath } from "../parts.js";
+import { chip, code, faint, figure, forOperators, h, needs, plainlist, replace, section, sessionPath, wide } from "../parts.js";
 import { may, me } from "../shell.js";
 import { ago, number, plural, time } from "../text.js";
 
@@ -9,7 +9,7 @@ const EVERY = 3000;
 
 // Who did what to whose data, and who changed which definition, newest first.
 async function log(box, signal) {
-  const entries = (await api.get("audit", { limit: 20 }, signal)).entries.map((each) => ({ at: each.at, who: each.actor, what: each.action.replaceAll(/[._]/g, " "), of: [each.user, each.session_id].filter(Boolean).join(", ") }));
+  const entries = (await api.get("audit", { limit: 20 }, signal)).entries.map((each) => ({ at: each.at, who: each.actor, what: each.action.split(".").reverse().join(" ").replaceAll("_", " "), of: [each.user, each.session_id].filter(Boolean).join(", ") }));
   const changed = me.definitions && may("definitions:read") ? await api.get("definitions/changes", { limit: 20 }, signal).then((page) => page.changes, () => []) : [];
   entries.push(...changed.map((each) => ({ at: each.created_at, who: each.author, what: `changed ${each.fields.slice(0, 4).join(", ") || "the status"}`, of: h("a", { href: each.kind === "agent" ? `agents/${part(each.name)}` : "policy" }, `${each.kind} ${each.name}, version ${each.after}`), note: each.note })));
   entries.sort((a, b) => (a.at < b.at ? 1 : -1));
@@ -31,9 +31,9 @@ export async function page({ box, signal }) {
   };
   await draw();
   const [running, waiting, failed] = await Promise.all(["running", "waiting", "failed"].map(sessions));
-  replace(box, h("div", { class: "narrow wide" }, figures, section("Processes", null, processes),
+  replace(box, wide(figures, section("Processes", null, processes),
     h("div", { class: "columns" }, list("Waiting for the user", waiting, "waiting"), h("div", { class: "stack" }, list("Running", running, "running"), list("Failed", failed, "failed"))),
-    audit, h("div", null, needs("Keys", h("span", null, "are made and revoked with ", code("turnwise keys"), ", because a key must not be shown on a page.")), needs("Limits", h("span", null, "are in turnwise.yaml under ", code("gateway.limits"), "; ", code("GET /metrics"), " counts what they refused.")))));
+    audit, h("div", { class: "stack" }, needs("Keys", h("span", null, "are made and revoked with ", code("turnwise keys"), ", because a key must not be shown on a page.")), needs("Limits", h("span", null, "are in turnwise.yaml under ", code("gateway.limits"), "; ", code("GET /metrics"), " counts what they refused.")))));
   if (may("audit:read")) await log(audit, signal);
   const again = () => document.hidden || draw().catch(() => {}), timer = setInterval(again, EVERY);
   document.addEventListener("visibilitychange", again, { signal });

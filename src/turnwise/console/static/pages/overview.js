@@ -1,7 +1,7 @@
 // Overview: three messages to try for a newcomer; traffic and what needs a look for an operator.
 
 import { api, newDecisions, part } from "../api.js";
-import { add, chart, chip, confidence, decisionPath, empty, figure, h, replace, said, samplesOf, section, shares } from "../parts.js";
+import { add, chart, chip, confidence, decisionPath, empty, figure, h, replace, said, samplesOf, section, shares, wide } from "../parts.js";
 import { handoff, isOperator, may, me } from "../shell.js";
 import { methodWords, number, percent, time } from "../text.js";
 
@@ -21,7 +21,7 @@ export async function page({ box, signal, go, title }) {
   const labelled = counts.agents.reduce((sum, each) => sum + each.labelled, 0), wrong = counts.agents.reduce((sum, each) => sum + each.contradicted, 0);
   const latest = h("ul", { class: "plainlist latest" });
   const line = (each) => h("li", null, h("a", { class: "cut", dir: "auto", href: decisionPath(each) }, said(each)), chip(each.selection.agent), h("small", null, methodWords(each.selection.method)), confidence(each.selection), time(each.created_at));
-  replace(box, h("div", { class: "narrow wide" },
+  replace(box, wide(
     h("div", { class: "figures" },
       figure(number(counts.total), counts.complete ? "decisions" : `newest decisions, of more`, "decisions"),
       figure(percent(asks / counts.total), "asked the user which agent", "decisions?outcome=clarify"),

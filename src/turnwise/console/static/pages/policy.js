@@ -1,7 +1,7 @@
 // Policy: the cascade, drawn, with the share of decisions that each stage made; a message to try; the definition.
 
 import { api } from "../api.js";
-import { add, code, forOperators, h, needs, NO_DEFINITIONS, plainlist, problem, replace, section, small, why } from "../parts.js";
+import { add, code, forOperators, h, needs, NO_DEFINITIONS, plainlist, problem, replace, section, small, why, wide } from "../parts.js";
 import { complain, handoff, may, me, toast } from "../shell.js";
 import { ms, percent, plural, time } from "../text.js";
 
@@ -66,7 +66,7 @@ export async function page({ box, signal, title, keys, go }) {
   };
   const form = h("form", { class: "try", onsubmit: (event) => { event.preventDefault(); attempt(); } }, field, h("button", { type: "submit", class: "primary" }, "Decide"));
   keys([["/", "try a message", () => field.focus()]]);
-  const column = h("div", { class: "narrow wide" }, section("Try a message", "nothing is stored, and no agent runs", form), result);
+  const column = wide(section("Try a message", "nothing is stored, and no agent runs", form), result);
   replace(box, column);
   if (field.value) attempt();
   if (!may("metrics:read")) { column.append(forOperators("The policy's stages are")); return; }

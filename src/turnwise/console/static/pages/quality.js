@@ -1,7 +1,7 @@
 // Quality: what labels say of the decisions: accuracy, confusions, reliability, and how often the user is asked.
 
 import { api, part } from "../api.js";
-import { chart, chip, empty, faint, figure, forOperators, h, needs, plainlist, replace, section, svg } from "../parts.js";
+import { chart, chip, empty, faint, figure, forOperators, h, needs, plainlist, replace, section, svg, wide } from "../parts.js";
 import { may } from "../shell.js";
 import { number, percent, plural, time } from "../text.js";
 
@@ -35,12 +35,12 @@ export async function page({ box, signal }) {
   const later = evaluations(kept.evaluations);
   if (!labelled.total) {
     replace(box, empty("No labels yet", "Say of some decisions which agent should have answered. Then this page shows how often the policy is right, and what it confuses.", h("a", { class: "button primary", href: "decisions?labels=none" }, "Label decisions")));
-    box.append(h("div", { class: "narrow wide" }, later));
+    box.append(wide(later));
     return;
   }
   const wrong = labelled.agents.reduce((sum, each) => sum + each.contradicted, 0), asks = counts.outcomes.find((each) => each.name === "clarify")?.count || 0;
   const confusion = (each) => h("li", null, h("a", { class: "row grow", href: `decisions?agent=${part(each.agent)}&label=${part(each.label)}` }, chip(each.agent, true), "should have been", chip(each.label, true)), h("b", null, number(each.count)));
-  replace(box, h("div", { class: "narrow wide" },
+  replace(box, wide(
     h("div", { class: "figures" }, figure(percent(1 - wrong / labelled.total), `right of ${plural(labelled.total, "labelled decision")}`, "decisions?labels=some"), figure(number(wrong), "wrong", "decisions?labels=wrong"), figure(percent(asks / counts.total), "asked the user", "decisions?outcome=clarify")),
     h("div", { class: "columns" },
       section("Confusions", null, labelled.confusions.length ? plainlist(labelled.confusions.map(confusion)) : faint("None among the labelled decisions.")),

@@ -1,7 +1,7 @@
 // One session as a timeline: its events, state, files and decisions.
 
 import { api, part } from "../api.js";
-import { chatPath, chip, code, confidence, empty, fact, faint, h, plainlist, problem, replace, section, small } from "../parts.js";
+import { chatPath, chip, code, confidence, empty, fact, faint, h, plainlist, problem, replace, section, small, wide } from "../parts.js";
 import { complain, may, me } from "../shell.js";
 import { methodWords, plural, time } from "../text.js";
 import { stateText } from "./sessions.js";
@@ -47,7 +47,7 @@ export async function page({ box, signal, params, query, go, title }) {
     const first = page.events[0]?.sequence || 1;
     replace(more, first > 1 ? h("button", { onclick: () => load(first) }, `Earlier events (${first - 1})`) : null);
   };
-  replace(box, h("div", { class: "narrow wide" },
+  replace(box, wide(
     h("dl", { class: "facts" }, fact("Session", code(session)), fact("User", h("a", { href: `sessions?user=${part(status.user)}` }, status.user)), fact("State", stateText(status.running.length ? "running" : status.waits.length ? "waiting" : "completed")),
       fact("Began", time(status.created_at)), fact("Last change", time(status.updated_at)), fact("Messages", String(status.turns)), status.active_agent ? fact("Active agent", chip(status.active_agent)) : null,
       status.holder ? fact("Process", code(status.holder)) : null, fact("Decisions", h("a", { href: `decisions?session=${part(session)}&user=${part(status.user)}` }, "All of this session"))),
