@@ -223,4 +223,4 @@ export async function all(path, rows, query = {}) {
 askAhead("me").then(() => {
   if (!location.search) for (const each of FIRST[location.pathname.slice(ROOT.pathname.length)] || []) askAhead(...each).catch(() => {});
 }, () => {});
-setTimeout(() => ahead.clear(), 5000);
+setTimeout(() => ahead.clear(), 15_000);
