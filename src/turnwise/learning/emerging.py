@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.normalize import normalize
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import terms
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,6 +15,7 @@ from turnwise.matching.heads import (
     Classes,
     Floats,
     Head,
+    Tick,
     balanced,
     class_sums,
     directions,
@@ -31,6 +32,7 @@ from turnwise.matching.novelty import (
     FEWEST,
     UNLIKE_APP,
     Gate,
+    Strangers,
     default_gate,
     fit_gate,
     fit_gate_by_strangers,
@@ -43,15 +45,14 @@ from turnwise.matching.scorers import (
     SCORERS,
     SHORTLISTED_ABOVE,
     FittedScorers,
+    PatchedScorers,
     ScorerOutput,
     TrainingSet,
     fit_scorers,
+    fit_stand_ins,
     nearest_by_label,
     prepare,
 )
-from turnwise.matching.solver import Tick
-from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
-from turnwise.matching.strangers import Strangers
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4

@@ -1,15 +1,20 @@
-"""Novelty: the probability that a text is out of scope, which means that it belongs to no label."""
+"""Novelty: the probability that a text is out of scope, which means that it belongs to no label.
 
+Small apps learn how near out-of-scope texts come from strangers: a shipped sample of everyday requests that are nobody's.
+"""
+
+import json
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import Floats
+from turnwise.matching.heads import Floats, minimize
 from turnwise.matching.scorers import COSINE_SCALE, SCORERS
-from turnwise.matching.solver import minimize
 
 REJECTED = 0.03
 """Default share of in-scope requests that may get a novelty above 0.5."""
@@ -36,6 +41,9 @@ _BELONGING, _NEAREST = 0, 1
 # lose more in-scope requests than it would find others.
 _UNLIKE, _UNLIKE_PER_LOG, _UNLIKE_MOST, _UNLIKE_SCALE = 0.245, 0.034, 20, 0.03
 _NOTHING = -1.0
+
+DATA = Path(__file__).parent / "data"
+TEXTS_FILE, VECTORS_FILE = DATA / "strangers.json", DATA / "strangers.npy"
 
 
 class Gate(NamedTuple):
@@ -173,3 +181,37 @@ def _logistic(sign: NDArray[np.float64], out_of_scope: NDArray[np.bool_], weight
 
     slope, bias = minimize(objective, np.zeros(2, np.float32), steps=100, tolerance=1e-6).tolist()
     return slope, bias
+
+
+class Strangers(NamedTuple):
+    """Texts that belong to no agent of most apps, with one row of length 1 for each."""
+
+    texts: tuple[str, ...]
+    vectors: NDArray[np.float32]
+
+    def unlike(self, vectors: NDArray[np.float32], limit: float) -> "Strangers":
+        """Returns the strangers with a cosine below the limit to all these vectors: some apps are for such requests."""
+        kept = np.flatnonzero((self.vectors @ vectors.T).max(axis=1, initial=-1.0) < limit)
+        return Strangers(tuple(self.texts[place] for place in kept.tolist()), self.vectors[kept])
+
+
+def shipped_strangers(encoder: str) -> Strangers | None:
+    """Returns the sample with its vectors.
+
+    Args:
+        encoder: The encoder's fingerprint. The vectors are those of the bundled encoder; None for any other one.
+    """
+    known = _texts()
+    return _sample() if known["encoder"] == encoder.partition("@")[0] else None
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(TEXTS_FILE.read_text("utf-8"))
+    return known
+
+
+@lru_cache(maxsize=1)
+def _sample() -> Strangers:
+    vectors = np.load(VECTORS_FILE).astype(np.float32)
+    return Strangers(tuple(_texts()["texts"]), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import Arrays, Keys, Vectors
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import Arrays, IndexCache, Keys, Vectors
     from turnwise.matching.matcher import Matcher
 
 
@@ -42,7 +41,7 @@ class Claim:
 
 
 class LayeredCache:
-    """Asks the layers in order, and stores in all of them. Implements `matching.index_cache.IndexCache`.
+    """Asks the layers in order, and stores in all of them. Implements `matching.disk_cache.IndexCache`.
 
     Args:
         layers: The caches, the fastest first.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.packed_vectors import PackedVectors
     from turnwise.matching.smalltalk import SmallTalk
@@ -374,7 +374,7 @@ class Meaning:
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         """Fits the heads for the phrases, or loads those that another process fitted. Returns whether they now decide."""
         from turnwise.matching.matcher import fit
-        from turnwise.matching.strangers import shipped
+        from turnwise.matching.novelty import shipped_strangers
 
         phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
         claim = Claim(cache, fingerprint)
@@ -390,7 +390,7 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                strangers = shipped(self.encoder.fingerprint)
+                strangers = shipped_strangers(self.encoder.fingerprint)
                 with background_work():
                     vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
                     matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)

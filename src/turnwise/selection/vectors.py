@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import Keys, Vectors
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache, Keys, Vectors
     from turnwise.matching.packed_vectors import PackedVectors
 
 Progress = Callable[[str, int, int], None]
@@ -25,7 +24,7 @@ _SURPLUS = 1.05
 
 
 class MemoryCache:
-    """Vectors of this process. Implements `matching.index_cache.IndexCache`.
+    """Vectors of this process. Implements `matching.disk_cache.IndexCache`.
 
     Args:
         is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Otherwise
