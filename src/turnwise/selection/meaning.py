@@ -20,13 +20,20 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder, languages_of
-from turnwise.selection.background_work import background_work
-from turnwise.selection.head_fits import FittedHeads, HeadFits
+from turnwise.selection.background_work import FittedHeads, HeadFits, background_work
 from turnwise.selection.languages import KnownLanguages
-from turnwise.selection.layered_cache import Claim, LayeredCache, cached_matcher
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
 from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
-from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
+from turnwise.selection.vectors import (
+    CachedEncoder,
+    Claim,
+    LayeredCache,
+    MemoryCache,
+    Progress,
+    cached_matcher,
+    encode_checked,
+    packed_vectors_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
