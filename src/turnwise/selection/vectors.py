@@ -30,70 +30,13 @@ _RENEW_SECONDS = 5.0
 _log = logging.getLogger("turnwise.selection")
 
 
-class MemoryCache:
-    """Vectors of this process. Implements `matching.disk_cache.IndexCache`.
+class EncodingStopped(EncoderError):
+    """Encoding was cancelled: the process is exiting or the `Meaning` was closed."""
 
-    Args:
-        is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Otherwise
-            it keeps only those of changed agents.
-    """
-
-    def __init__(self, is_alone: bool) -> None:
-        self._is_alone = is_alone
-        self._lock = threading.Lock()
-        self._known: Vectors | None = None
-
-    def copy(self) -> "MemoryCache":
-        """Returns another cache with the same vectors. Later changes of one do not change the other."""
-        made = MemoryCache(self._is_alone)
-        made._known = self._known
-        return made
-
-    def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
-        """Returns all known vectors: those of other keys, too. Nothing is copied."""
-        import numpy as np
-
-        from turnwise.matching.disk_cache import Vectors
-
-        known = self._known
-        return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16)) if known is None else known
-
-    def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
-        """Keeps the vectors, unless they are too many."""
-        if len(vectors) > (_MOST_ALONE if self._is_alone else _MOST_AT_ONCE):
-            return True
-        with self._lock:
-            self._known = vectors if self._known is None else self._known.joined(vectors.without(self._known))
-        return True
-
-    def retain(self, texts: Sequence[str]) -> None:
-        """Drops the vectors of other texts, once they are many."""
-        import numpy as np
-
-        from turnwise.matching.disk_cache import Vectors, text_keys
-
-        with self._lock:
-            known = self._known
-            if known is None or len(known) <= len(texts) * _SURPLUS:
-                return
-            kept = np.isin(known.keys, text_keys(texts))
-            self._known = Vectors(known.keys[kept], known.rows.raw(kept))
-
-    def matcher(self, fingerprint: str) -> None:
-        """Keeps no matchers."""
-
-    def store_matcher(self, fingerprint: str, arrays: object) -> None:
-        """Keeps no matchers."""
-
-    def remove_matcher(self, fingerprint: str) -> None:
-        """Keeps no matchers."""
-
-    def claim(self, fingerprint: str) -> bool:
-        """Every process may fit."""
-        return True
-
-    def release(self, fingerprint: str) -> None:
-        """There are no claims."""
+    def __init__(self) -> None:
+        super().__init__(
+            "It was closed before the agents' texts were read.", fix="Create a new one: a closed one cannot be used again."
+        )
 
 
 def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
@@ -166,6 +109,103 @@ def packed_vectors_of(
     return PackedVectors((rows,), np.searchsorted(unique, keys))
 
 
+class CachedEncoder:
+    """An encoder with a disk cache, for texts that are encoded at every start."""
+
+    def __init__(self, encoder: Encoder, cache: "IndexCache | None", progress: Progress) -> None:
+        self._encoder, self._cache, self._progress = encoder, cache, progress
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.fingerprint
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Returns one row for each text, in order, as `vectors_of` does."""
+        return vectors_of(texts, self._encoder, cache=self._cache, progress=self._progress)
+
+
+def stoppable(progress: Progress, stop: threading.Event) -> Progress:
+    """Returns a progress callback that raises EncodingStopped when `stop` is set or the program exits."""
+
+    def step(what: str, done: int, total: int) -> None:
+        # At exit, the main thread ends before the interpreter joins the other threads.
+        if stop.is_set() or not threading.main_thread().is_alive():
+            raise EncodingStopped
+        progress(what, done, total)
+
+    return step
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Ignores progress."""
+
+
+class MemoryCache:
+    """Vectors of this process. Implements `matching.disk_cache.IndexCache`.
+
+    Args:
+        is_alone: There is no other cache, so it keeps all vectors, unless they are very many: the index has those. Otherwise
+            it keeps only those of changed agents.
+    """
+
+    def __init__(self, is_alone: bool) -> None:
+        self._is_alone = is_alone
+        self._lock = threading.Lock()
+        self._known: Vectors | None = None
+
+    def copy(self) -> "MemoryCache":
+        """Returns another cache with the same vectors. Later changes of one do not change the other."""
+        made = MemoryCache(self._is_alone)
+        made._known = self._known
+        return made
+
+    def vectors(self, encoder: str, dimensions: int, keys: "Keys") -> "Vectors":
+        """Returns all known vectors: those of other keys, too. Nothing is copied."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors
+
+        known = self._known
+        return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16)) if known is None else known
+
+    def store_vectors(self, encoder: str, vectors: "Vectors") -> bool:
+        """Keeps the vectors, unless they are too many."""
+        if len(vectors) > (_MOST_ALONE if self._is_alone else _MOST_AT_ONCE):
+            return True
+        with self._lock:
+            self._known = vectors if self._known is None else self._known.joined(vectors.without(self._known))
+        return True
+
+    def retain(self, texts: Sequence[str]) -> None:
+        """Drops the vectors of other texts, once they are many."""
+        import numpy as np
+
+        from turnwise.matching.disk_cache import Vectors, text_keys
+
+        with self._lock:
+            known = self._known
+            if known is None or len(known) <= len(texts) * _SURPLUS:
+                return
+            kept = np.isin(known.keys, text_keys(texts))
+            self._known = Vectors(known.keys[kept], known.rows.raw(kept))
+
+    def matcher(self, fingerprint: str) -> None:
+        """Keeps no matchers."""
+
+    def store_matcher(self, fingerprint: str, arrays: object) -> None:
+        """Keeps no matchers."""
+
+    def remove_matcher(self, fingerprint: str) -> None:
+        """Keeps no matchers."""
+
+    def claim(self, fingerprint: str) -> bool:
+        """Every process may fit."""
+        return True
+
+    def release(self, fingerprint: str) -> None:
+        """There are no claims."""
+
+
 def _coded_vectors_of(
     texts: Sequence[str], encoder: Encoder, cache: "IndexCache | None", progress: Progress
 ) -> "PackedVectors":
@@ -180,21 +220,6 @@ def _coded_vectors_of(
         start, end = (len(texts) * bound // parts for bound in (part, part + 1))
         codes[start:end] = coded(packed_vectors_of(texts[start:end], encoder, cache=cache, progress=progress)).raw()
     return PackedVectors((codes,), np.arange(len(texts)))
-
-
-class CachedEncoder:
-    """An encoder with a disk cache, for texts that are encoded at every start."""
-
-    def __init__(self, encoder: Encoder, cache: "IndexCache | None", progress: Progress) -> None:
-        self._encoder, self._cache, self._progress = encoder, cache, progress
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Returns one row for each text, in order, as `vectors_of` does."""
-        return vectors_of(texts, self._encoder, cache=self._cache, progress=self._progress)
 
 
 def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vectors") -> "NDArray[np.bool_]":

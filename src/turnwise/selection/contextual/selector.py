@@ -25,8 +25,8 @@ from turnwise.selection.contextual.situation import (
 )
 from turnwise.selection.contextual.trained_model import Model, Scores, load_shipped
 from turnwise.selection.contextual.wording import AgentNames, parts_beside_answer, read_message, split_requests
-from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning, TextReading
+from turnwise.selection.reader import unread
 from turnwise.selection.resume import ConversationState, conversation_state
 from turnwise.selection.verdicts import GUESS, abstained, chosen, with_corrections
 
