@@ -405,7 +405,7 @@ def group_texts(texts: Sequence[str], vectors: "NDArray[np.float32]", everywhere
         if len(members) >= LEAST_GROUP:
             inner = members[np.argsort(-cosines[members], kind="stable")]
             said = [texts[index] for index in inner.tolist()]
-            groups.append(Group(_name(said, everywhere, total), len(said), tuple(_different(said))))
+            groups.append(Group(_group_name(said, everywhere, total), len(said), tuple(_different(said))))
     return sorted(groups, key=lambda group: (-group.count, group.name))[:MOST_GROUPS]
 
 
@@ -439,7 +439,7 @@ def _nearest(vectors: "NDArray[np.float32]", centres: "NDArray[np.float32]") -> 
     return joined, cosines
 
 
-def _name(said: Sequence[str], everywhere: Mapping[str, int], total: int) -> str:
+def _group_name(said: Sequence[str], everywhere: Mapping[str, int], total: int) -> str:
     """Returns the words that are frequent in the group and rare elsewhere, in the order of their first message."""
     inside = Counter(word for text in said for word in words_of(text))
     scores = {word: count / len(said) * math.log((1 + total) / (1 + everywhere.get(word, 0))) for word, count in inside.items()}

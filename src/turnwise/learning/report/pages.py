@@ -28,9 +28,7 @@ from turnwise.learning.report.plots import (
 
 STYLE = Path(__file__).with_name("page.css")
 
-PAIRS, EXAMPLES, CHARACTERS, LISTED_AGENTS = 25, 4, 160, 300
-
-FLIPS = 50
+PAIRS, EXAMPLES, CHARACTERS, LISTED_AGENTS, FLIPS = 25, 4, 160, 300, 50
 
 _AT_EVERY_LOOK = (
     "The intervals hold at every look: the true difference is outside of any of them with the probability alpha at most."
@@ -41,6 +39,17 @@ _BOUNDS = ((1, "curve"), (2, "ideal"), (3, "ideal"))
 def page(found: Evaluation) -> str:
     """Returns the evaluation as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
     return document(f"{percent(found.measures.accuracy)} right · Turnwise evaluation", _evaluation_body(found))
+
+
+def replay_page(found: ReplayResult) -> str:
+    """Returns the replay as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
+    changed = found.replayed - found.equal
+    return document(f"{changed:,} of {found.replayed:,} decisions change · Turnwise replay", _replay_body(found, changed))
+
+
+def experiment_page(found: ExperimentResult) -> str:
+    """Returns the analysis as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
+    return document(f"{found.record.name} · Turnwise experiment", _experiment_body(found))
 
 
 def document(title: str, body: Markup) -> str:
@@ -267,12 +276,6 @@ def table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
     return tag("div", tag("table", head, tag("tbody", joined(*rows))), class_="scroll")
 
 
-def replay_page(found: ReplayResult) -> str:
-    """Returns the replay as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
-    changed = found.replayed - found.equal
-    return document(f"{changed:,} of {found.replayed:,} decisions change · Turnwise replay", _replay_body(found, changed))
-
-
 def _replay_body(found: ReplayResult, changed: int) -> Markup:
     """The page's content."""
     about = f"policy {found.policy} ({found.fingerprint}) · {found.decisions:,} decisions"
@@ -331,11 +334,6 @@ def _obstacles(found: ReplayResult) -> Markup:
         for reason, count in found.obstacles.items()
     ]
     return table(("decisions", "why"), rows)
-
-
-def experiment_page(found: ExperimentResult) -> str:
-    """Returns the analysis as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
-    return document(f"{found.record.name} · Turnwise experiment", _experiment_body(found))
 
 
 def _experiment_body(found: ExperimentResult) -> Markup:
