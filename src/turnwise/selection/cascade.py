@@ -57,7 +57,7 @@ from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import checked_verdict, run_selector
 
 if TYPE_CHECKING:
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
