@@ -456,7 +456,7 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
-    return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))
+    return verdict.replace_valid(ms=round((perf_counter() - began) * 1000, 3))
 
 
 def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:

@@ -314,7 +314,7 @@ def conversation_state(request: SelectionRequest) -> ConversationState:
     why_not = None if last is None or head.offered else _obstacle(last, request, waiting)
     active = None if last is None or head.offered or why_not else acting_agent(last, request)
     passed_over = () if why_not is None else (why_not,)
-    visited = [continuing_agent(name, request) for _, name in spoke]
+    visited = [_continuing(name, request, waiting) for _, name in spoke]
     others = tuple(dict.fromkeys(name for name in visited if name is not None and name != active))
     return ConversationState(active, others, next(iter(waiting), None), passed_over)
 
@@ -337,7 +337,11 @@ def continuing_agent(name: str | None, request: SelectionRequest) -> str | None:
 
     None otherwise: earlier messages then do not count in its favour.
     """
-    if name is None or _obstacle(name, request, _waiting(request)) is not None:
+    return _continuing(name, request, _waiting(request))
+
+
+def _continuing(name: str | None, request: SelectionRequest, waiting: Collection[str]) -> str | None:
+    if name is None or _obstacle(name, request, waiting) is not None:
         return None
     return acting_agent(name, request)
 

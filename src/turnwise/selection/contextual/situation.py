@@ -156,6 +156,8 @@ class Situation:
     """The message's clauses."""
     matters: tuple[MatterScores, ...] = ()
     """Open matters of candidates, the latest first."""
+    without_phrases: frozenset[str] = frozenset()
+    """The candidates that no text can be compared with."""
 
     def place(self, agent: str | None) -> int | None:
         """Returns the agent's index among the candidates; None when it is not one."""
@@ -187,7 +189,7 @@ class Roster:
 
     def shares(self, matches: Sequence[Match]) -> Floats:
         """Returns one row per match: probabilities over the labels, renormalized over the eligible agents."""
-        found = np.stack([match.probabilities for match in matches])
+        found = np.array([match.probabilities for match in matches])
         if self._all:
             return found
         found = np.where(self._allowed, found, 0.0)
@@ -206,8 +208,9 @@ class Roster:
         """Returns, for each row, the names of the `count` largest values, largest first. Ties keep the matcher's order."""
         if shares.shape[1] > 8 * count:
             top = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
-            first = np.argsort(-np.take_along_axis(shares, top, axis=1), axis=1, kind="stable")
-            order = np.take_along_axis(top, first, axis=1)[:, :count]
+            rows = np.arange(len(shares))[:, None]
+            first = np.argsort(-shares[rows, top], axis=1, kind="stable")
+            order = top[rows, first][:, :count]
         else:
             order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
         return [[self.labels[place] for place in row if self._allowed[place]] for row in order.tolist()]
@@ -237,7 +240,7 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
     matters = tuple(_matter_scores(turn, each, next(lines), candidates) for each in turn.matters if each.agent in roster)
     prior, belief = update_belief(evidence[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
-    cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
+    cosines = np.array(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
         turn=turn,
         candidates=candidates,
@@ -256,6 +259,7 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
         clauses=clauses,
         matters=matters,
+        without_phrases=frozenset(name for name, is_known in zip(candidates, known.tolist(), strict=True) if not is_known),
     )
 
 
