@@ -36,7 +36,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.schema_status import SchemaStatus
+from turnwise.ports.maintenance import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.runner.revision_watch import RevisionWatch

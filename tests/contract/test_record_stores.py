@@ -14,13 +14,11 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import LearnedExample
 from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import CursorInvalid, InvocationMissing, UserOnHold
-from turnwise.facts.labels import Label
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act, AuditEntry
-from turnwise.ports.decisions import DecisionFilter
+from turnwise.ports.decisions import DecisionFilter, Label
 from turnwise.ports.definitions import Author
-from turnwise.ports.holds import Hold
+from turnwise.ports.pushes import PushConfig
+from turnwise.ports.records import Act, AuditEntry, Hold
 from turnwise.stores.sql import SqlSessionStore, erasure, removals, words
 from turnwise.stores.sql.labels import MOST_CHANGES
 from turnwise.testing.session_store_cases.making import fresh_id, fresh_key, message, refused, told, writes

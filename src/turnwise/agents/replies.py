@@ -10,7 +10,7 @@ from turnwise.agents.members import members_of
 from turnwise.facts.definitions import MadeOfTemplates, ReplyTemplate
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import End, Event
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.matching.slots import SlotPattern
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext

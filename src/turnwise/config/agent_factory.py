@@ -16,7 +16,7 @@ from turnwise.config.yaml_reader import expand_variables
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.definitions import Definition, MadeByFactory, MadeByModel, MadeOfTemplates, MadeRemotely
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.ports.agent import Agent
 from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset

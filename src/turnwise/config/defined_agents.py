@@ -13,9 +13,8 @@ from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeError
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
-from turnwise.ports.agent import Agent
+from turnwise.ports.agent import Agent, DoesJobs
 from turnwise.ports.context import AgentContext
-from turnwise.ports.jobs import DoesJobs
 
 
 class AppliedDefinitions(NamedTuple):

@@ -7,7 +7,7 @@ from turnwise.agents.function import make_card
 from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.argument_checks import agent_name, as_tuple, check_text
 from turnwise.flows.control.running import run_design

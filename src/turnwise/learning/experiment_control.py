@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from turnwise.facts.errors import NothingHere, StaleWriter, StoreError
-from turnwise.facts.experiments import Experiment, ExperimentRecord, ExperimentState, serving_experiment
 from turnwise.learning.experiments import read_result
-from turnwise.ports.audit import Act
-from turnwise.ports.experiments import Experiments
+from turnwise.ports.experiments import Experiment, ExperimentRecord, Experiments, ExperimentState, serving_experiment
+from turnwise.ports.records import Act
 
 LOOK_SECONDS = 60.0
 """How often all processes together check whether an arm is worse."""

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import JsonValue
 
-from turnwise.facts.experiments import METRICS, Experiment, ExperimentRecord, Metric
 from turnwise.learning.paired import Paired, PairReader
 from turnwise.learning.sequential import Differences, always_valid_p, differences, evidence_of_counts
 from turnwise.learning.units import Break, UnitReader, UnitResult
-from turnwise.ports.experiments import Experiments, Trial
+from turnwise.ports.experiments import METRICS, Experiment, ExperimentRecord, Experiments, Metric, Trial
 from turnwise.selection.arms import unit_of
 
 RATIO_ALPHA = 0.001

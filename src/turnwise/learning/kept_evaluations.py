@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.learning.evaluation_result import Evaluation
-from turnwise.ports.audit import Act, Audit
+from turnwise.ports.records import Act, Audit
 
 EVALUATED = "evaluation.stored"
 """The act that the audit log keeps of each evaluation."""

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from turnwise.facts.experiments import LONGEST_RIPENING, METRICS, Experiment, Metric
-from turnwise.facts.labels import OPERATOR
-from turnwise.ports.experiments import Trial, TrialLabel
+from turnwise.ports.decisions import OPERATOR
+from turnwise.ports.experiments import LONGEST_RIPENING, METRICS, Experiment, Metric, Trial, TrialLabel
 from turnwise.selection.arms import unit_of
 
 RANDOM = "random"

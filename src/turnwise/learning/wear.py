@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from turnwise.ports.audit import Act, Audit
+from turnwise.ports.records import Act, Audit
 
 JUDGED = "learning.judged"
 """The act that the audit log keeps of each draft."""

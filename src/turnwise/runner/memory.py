@@ -19,8 +19,8 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.entities import find_entities
 from turnwise.models.by_name import model_of
+from turnwise.ports.agent import LogPages
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.jobs import LogPages
 from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
 from turnwise.ports.model import Model
 from turnwise.ports.stores import PAGE_BYTES, BackgroundJob, SessionStore

@@ -4,8 +4,8 @@ import hashlib
 from datetime import datetime
 from typing import NamedTuple
 
-from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord
 
 
 class Assignment(NamedTuple):

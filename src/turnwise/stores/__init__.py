@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Decisions as Decisions,
         Page as Page,
     )
+    from turnwise.ports.maintenance import Maintenance as Maintenance, Usage as Usage
     from turnwise.ports.memory import (
         MemoryFilter as MemoryFilter,
         MemoryReader as MemoryReader,
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
         Inbox as Inbox,
         Jobs as Jobs,
         Leases as Leases,
-        Maintenance as Maintenance,
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
-        Usage as Usage,
     )
     from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
     from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
@@ -49,10 +48,10 @@ __all__, __getattr__ = face(
         "turnwise.facts.memory": "Entity MemoryConfig MemoryEntry MemorySource Recalled",
         "turnwise.facts.sessions": "Head Session SessionKey",
         "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
+        "turnwise.ports.maintenance": "Maintenance Usage",
         "turnwise.ports.memory": "MemoryFilter MemoryReader MemoryStore QueryVector",
         "turnwise.ports.signals": "Signals",
-        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
-        "Usage",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases SessionInfo SessionStore",
         "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
         "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",

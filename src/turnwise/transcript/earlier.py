@@ -7,9 +7,8 @@ from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart
-from turnwise.facts.events import USER, Event, Summary
+from turnwise.facts.events import USER, Branch, Event, Summary
 from turnwise.facts.fact import values_of
 from turnwise.transcript.groups import NOTHING, Group, group_at, plain_groups
 from turnwise.transcript.view import View, as_text

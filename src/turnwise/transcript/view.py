@@ -8,8 +8,8 @@ from typing import NamedTuple
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.events import Branch
 from turnwise.facts.fact import values_of
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnwise.facts.branch import NO_BRANCH
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Event, in_scope
+from turnwise.facts.events import NO_BRANCH, USER, Event, in_scope
 from turnwise.facts.sessions import visible
 from turnwise.facts.waits import is_approval
 from turnwise.transcript.view import View

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from turnwise.facts.labels import NOTE_CHARACTERS, Label
+from turnwise.ports.decisions import NOTE_CHARACTERS, Label
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT, Body
 from turnwise.wire.resources import DecisionShown
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from turnwise import Runner, agent
-from turnwise.facts.labels import Label
 from turnwise.facts.memory import new_entry
+from turnwise.ports.decisions import Label
 from turnwise.runner import user_export
 from turnwise.runner.user_export import UserExport
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore

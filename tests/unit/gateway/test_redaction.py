@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from turnwise.agents.approval import CONFIRM
-from turnwise.facts.branch import Branch
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
@@ -20,7 +19,7 @@ from turnwise.facts.content import (
     ToolResultPart,
     text_content,
 )
-from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
+from turnwise.facts.events import USER, Actions, Await, Branch, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session
 from turnwise.facts.tree import AgentTree

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from logs import asks, call, event, numbered, result
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, text_content
-from turnwise.facts.events import USER, Event, Summary
+from turnwise.facts.events import USER, Branch, Event, Summary
 from turnwise.transcript.compile import compiled_log
 from turnwise.transcript.groups import Group
 from turnwise.transcript.trimming import choose_groups

@@ -2,9 +2,8 @@
 
 from logs import asks, event, numbered
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import USER, Branch, Event
 from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.trimming import opening_author, opening_place, run_begins
 from turnwise.transcript.view import Budget, View

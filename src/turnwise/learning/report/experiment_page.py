@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from turnwise.facts.experiments import METRICS
 from turnwise.learning.experiments import ArmResult, Comparison, ExperimentResult, Point
 from turnwise.learning.report.curves import Frame, line, plot, round_step
 from turnwise.learning.report.markup import Child, Markup, joined, tag
 from turnwise.learning.report.page import document, figure, section
 from turnwise.learning.report.sections import percent, table, tile_row
+from turnwise.ports.experiments import METRICS
 
 
 def experiment_page(found: ExperimentResult) -> str:

@@ -15,10 +15,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import CHOICES, Content, DataPart, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, RevisionUnavailable, StaleWriter, TurnwiseError
-from turnwise.facts.events import End, ErrorInfo, Event
+from turnwise.facts.events import Branch, End, ErrorInfo, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session

@@ -8,8 +8,8 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Select, bindparam, insert, select
 
 from turnwise.facts.ids import Issuer
-from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
+from turnwise.ports.records import Act, AuditEntry
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.record_tables import audit

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Select, bindparam, distinct, func, select, tu
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.decisions import Page
-from turnwise.ports.stores import SessionInfo, Usage
+from turnwise.ports.maintenance import Usage
+from turnwise.ports.stores import SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import insert_session
 from turnwise.stores.sql.memory_tables import memory_users

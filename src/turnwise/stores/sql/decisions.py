@@ -2,10 +2,9 @@
 
 from sqlalchemy import Connection, and_, bindparam, select
 
-from turnwise.facts.labels import Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.decisions import Decision
+from turnwise.ports.decisions import Decision, Label
 from turnwise.stores.sql.labels import place_of, put, remove_operators
 from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, brief_selection_of, moment, selection_of
 from turnwise.stores.sql.tables import decisions, sessions

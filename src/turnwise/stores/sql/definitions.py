@@ -31,9 +31,9 @@ from turnwise.facts.definitions import (
     differences,
 )
 from turnwise.facts.errors import DefinitionSetChanged, StoreError
-from turnwise.ports.audit import Act, AuditEntry
 from turnwise.ports.decisions import Page
 from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
+from turnwise.ports.records import Act, AuditEntry
 from turnwise.stores.sql.audit import entries, record_all
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.definition_tables import definition_revisions, definitions

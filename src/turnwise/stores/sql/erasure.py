@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, Connection, Table, and_, bindparam, delete, exists, select, update
 
 from turnwise.facts.callers import ApiKey
-from turnwise.facts.labels import Label
+from turnwise.ports.decisions import Label
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.record_tables import audit, holds, label_changes, label_claims, labels
 from turnwise.stores.sql.rows import AnyRow

@@ -8,14 +8,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, bindparam, literal_column, or_, select, update
 
 from turnwise.facts.errors import StoreError
-from turnwise.facts.experiments import ExperimentRecord
 from turnwise.facts.ids import Issuer
-from turnwise.facts.labels import OPERATOR
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
-from turnwise.ports.decisions import Page
-from turnwise.ports.experiments import Trial, TrialLabel
+from turnwise.ports.decisions import OPERATOR, Page
+from turnwise.ports.experiments import ExperimentRecord, Trial, TrialLabel
+from turnwise.ports.records import Act
 from turnwise.stores.sql import audit
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.index_tables import experiments

@@ -9,8 +9,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import StoreError, UserOnHold
 from turnwise.facts.ids import Issuer
-from turnwise.ports.audit import Act
-from turnwise.ports.holds import Hold
+from turnwise.ports.records import Act, Hold
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.record_tables import holds
 from turnwise.stores.sql.rows import AnyRow, moment, time_text

@@ -24,10 +24,9 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import InvocationMissing, StoreError
 from turnwise.facts.ids import Issuer
-from turnwise.facts.labels import OPERATOR, Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
-from turnwise.ports.decisions import Page
+from turnwise.ports.decisions import OPERATOR, Claim, Label, LabelChange, LabelledDecision, Page
+from turnwise.ports.records import Act
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import new_id

@@ -8,8 +8,8 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, and_, bindparam, select, update
 
 from turnwise.facts.definitions import Definition
-from turnwise.ports.audit import Act
 from turnwise.ports.definitions import Author
+from turnwise.ports.records import Act
 from turnwise.stores.sql import definitions as versions
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.definition_tables import definition_revisions, definitions

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
-from turnwise.ports.stores import Usage
+from turnwise.ports.maintenance import Usage
 from turnwise.stores.sql import backups, catalog, hidden_states, removals, schema
 from turnwise.stores.sql.hidden_states import Position
 from turnwise.stores.sql.tombstones import Removal

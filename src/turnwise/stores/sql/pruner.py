@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 
-from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.retention import Pruned
+from turnwise.ports.retention import Pruned, Retention
 from turnwise.stores.sql import pruning
 from turnwise.stores.sql.pruning import UserPlan
 from turnwise.stores.sql.rows import time_text

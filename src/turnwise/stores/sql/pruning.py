@@ -21,9 +21,9 @@ from sqlalchemy import (
 )
 
 from turnwise.facts.memory import ENTRIES
-from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
+from turnwise.ports.records import Act
+from turnwise.ports.retention import AgeRule, Retention, RetentionRules, SessionRule
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.holds import lock_user
 from turnwise.stores.sql.memory_forgetting import forget_ids

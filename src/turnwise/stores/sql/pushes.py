@@ -22,9 +22,8 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.ids import Issuer
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.pushes import Push, PushPlace
+from turnwise.ports.pushes import Push, PushConfig, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.cursors import check_limit

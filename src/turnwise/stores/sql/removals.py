@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, and_, bindparam, delete, exists, select
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
+from turnwise.ports.records import Act
 from turnwise.stores.sql import learned_examples, memory_forgetting
 from turnwise.stores.sql.audit import record
 from turnwise.stores.sql.erasure import ErasedUser, delete_keys, erase_some

@@ -17,28 +17,27 @@ from turnwise.facts.errors import ConfigError, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
-from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import (
     Decision,
     Decisions,
     InvocationInfo,
+    Labels,
     Page,
     Version,
     VersionKind,
 )
 from turnwise.ports.definitions import Definitions
 from turnwise.ports.experiments import Experiments
-from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
-from turnwise.ports.labels import Labels
+from turnwise.ports.maintenance import Maintenance
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.records import Audit, Holds
 from turnwise.ports.rests import Rests
-from turnwise.ports.retention import Pruned
+from turnwise.ports.retention import Pruned, Retention
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
+from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Receipt, SessionInfo
 from turnwise.stores.sql import (
     catalog,
     decisions,

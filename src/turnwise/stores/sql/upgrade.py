@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, MissingExtra, StoreUnavailable
-from turnwise.ports.schema_status import SchemaStatus
+from turnwise.ports.maintenance import SchemaStatus
 from turnwise.stores.sql import old_tables, schema
 from turnwise.stores.sql.tables import SCHEMA
 

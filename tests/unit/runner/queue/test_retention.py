@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.retention import Retention, SessionRule
+from turnwise.ports.retention import Retention, SessionRule
 from turnwise.runner.queue.retention import Pruning
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore, pruning

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import Connection, func, select
 from store_play import on
 
-from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.retention import Retention
 from turnwise.stores.sql import SqlSessionStore, hidden_states
 from turnwise.stores.sql.hidden_states import Position
 from turnwise.stores.sql.record_tables import labels

@@ -10,7 +10,7 @@ import time
 import pytest
 from sqlalchemy.engine import make_url
 
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 from turnwise.stores.sql.signals.local import Listeners
 from turnwise.stores.sql.signals.mailbox import Mailbox
 from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
