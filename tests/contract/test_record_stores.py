@@ -19,7 +19,7 @@ from turnwise.ports.decisions import DecisionFilter, Label
 from turnwise.ports.definitions import Author
 from turnwise.ports.pushes import PushConfig
 from turnwise.ports.records import Act, AuditEntry, Hold
-from turnwise.stores.sql import SqlSessionStore, erasure, removals, words
+from turnwise.stores.sql import SqlSessionStore, removals, words
 from turnwise.stores.sql.labels import MOST_CHANGES
 from turnwise.testing.session_store_cases.making import fresh_id, fresh_key, message, refused, told, writes
 
@@ -246,7 +246,7 @@ async def test_no_table_holds_an_erased_user(
     store: SqlSessionStore, url: str, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A44: also where the user acted on the data of others, and in the sessions' forks."""
-    monkeypatch.setattr(erasure, "STEP_ROWS", step)
+    monkeypatch.setattr(removals, "STEP_ROWS", step)
     key = fresh_key()
     gone, kept = key._replace(user=fresh_id("gone")), key._replace(user=fresh_id("kept"))
     for each in (gone, gone._replace(id="session-2"), kept):

@@ -1,20 +1,22 @@
 """The audit log as rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import Connection, Select, bindparam, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
+from sqlalchemy.sql.dml import ReturningInsert
 
+from turnwise.facts.errors import StoreError, UserOnHold
 from turnwise.facts.ids import Issuer
 from turnwise.ports.decisions import Page
-from turnwise.ports.records import Act, AuditEntry
+from turnwise.ports.records import Act, AuditEntry, Hold
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.ids import new_id
-from turnwise.stores.sql.record_tables import audit
+from turnwise.stores.sql.record_tables import audit, holds
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
-from turnwise.stores.sql.tables import owner_of
+from turnwise.stores.sql.tables import column_params, insert_for, owner_of
 from turnwise.stores.sql.worker_pool import Executor
 
 _a = audit.c
@@ -99,3 +101,89 @@ def _entry(row: AnyRow) -> AuditEntry:
         session=row.session_id,
         details=from_json(row.details),
     )
+
+
+_h = holds.c
+
+_OF_USER = (_h.owner == bindparam("at_owner")) & (_h.app == bindparam("at_app")) & (_h.user_id == bindparam("at_user"))
+_FIRST = select(_h.hold_id).where(_OF_USER).order_by(_h.created_at, _h.hold_id).limit(1)
+_LIST = select(holds).where(_h.app == bindparam("at_app")).order_by(_h.created_at, _h.hold_id)
+_LIST_OF_USER = select(holds).where(_OF_USER).order_by(_h.created_at, _h.hold_id)
+_REMOVE = delete(holds).where(_h.app == bindparam("at_app"), _h.hold_id == bindparam("at_id")).returning(_h.user_id)
+_LOCK = select(func.pg_advisory_xact_lock(bindparam("at_owner")))
+
+
+class SqlHolds:
+    """The store's legal holds."""
+
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
+
+    async def add(self, app: str, hold: Hold) -> None:
+        await self._executor.write(lambda connection: _add(connection, app, hold))
+
+    async def remove(self, app: str, id: str, *, actor: str) -> bool:
+        now = time_text(self._issuer.now())
+        return await self._executor.write(lambda connection: _remove(connection, app, id, actor, now))
+
+    async def list(self, app: str, *, user: str | None = None) -> Sequence[Hold]:
+        return await self._executor.read(lambda connection: _list(connection, app, user))
+
+
+def lock_user(connection: Connection, app: str, user: str) -> None:
+    """Excludes, until the end of the transaction, that a hold is added while the user's data is deleted."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LOCK, {"at_owner": owner_of(app, user)})
+
+
+def check_no_hold(connection: Connection, app: str, user: str) -> None:
+    """Raises UserOnHold when the user has a hold."""
+    lock_user(connection, app, user)
+    hold = connection.execute(_FIRST, _at(app, user)).scalar()
+    if hold is not None:
+        raise UserOnHold(f"Legal hold {hold!r} prevents the deletion of this user's data.", fix="An admin can remove the hold.")
+
+
+@cache
+def _insert(dialect: str) -> ReturningInsert[Any]:
+    return insert_for(dialect, holds).values(column_params(holds)).on_conflict_do_nothing().returning(_h.hold_id)
+
+
+def _add(connection: Connection, app: str, hold: Hold) -> None:
+    """Stores a legal hold and its audit entry. A hold that exists stays as it is."""
+    if any("\0" in text for text in (app, hold.id, hold.user, hold.author, hold.reason)):
+        raise StoreError("A hold cannot be stored: a text holds the character NUL.", fix="Leave it out.")
+    lock_user(connection, app, hold.user)
+    at = time_text(hold.at)
+    row = {
+        "owner": owner_of(app, hold.user),
+        "hold_id": hold.id,
+        "app": app,
+        "user_id": hold.user,
+        "author": hold.author,
+        "created_at": at,
+        "reason": hold.reason,
+    }
+    if connection.execute(_insert(connection.dialect.name), row).first() is not None:
+        record(connection, app, Act(hold.author, "hold.added", hold.user, details={"hold": hold.id}), at)
+
+
+def _remove(connection: Connection, app: str, id: str, actor: str, now: str) -> bool:
+    user = connection.execute(_REMOVE, {"at_app": app, "at_id": id}).scalar()
+    if user is None:
+        return False
+    record(connection, app, Act(actor, "hold.removed", user, details={"hold": id}), now)
+    return True
+
+
+def _list(connection: Connection, app: str, user: str | None) -> list[Hold]:
+    rows = connection.execute(_LIST, {"at_app": app}) if user is None else connection.execute(_LIST_OF_USER, _at(app, user))
+    return [_hold(row) for row in rows]
+
+
+def _hold(row: AnyRow) -> Hold:
+    return Hold(id=row.hold_id, user=row.user_id, author=row.author, at=moment(row.created_at), reason=row.reason)
+
+
+def _at(app: str, user: str) -> dict[str, Any]:
+    return {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}

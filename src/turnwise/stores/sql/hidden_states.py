@@ -10,9 +10,9 @@ from sqlalchemy import Boolean, ColumnElement, Connection, FromClause, bindparam
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from turnwise.stores.sql.rows import Removal, store_removals
 from turnwise.stores.sql.spans import Spans, gaps, runs, spans_of
 from turnwise.stores.sql.tables import decisions, removals, sessions
-from turnwise.stores.sql.tombstones import Removal, store_removals
 
 CLEARED_AT_ONCE = 100
 """The number of decisions that a rewind clears itself at most."""

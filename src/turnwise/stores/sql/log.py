@@ -18,13 +18,14 @@ from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     DECISION_COLUMNS,
     EventRow,
+    Removal,
     selection_of,
     state_of,
     state_text,
+    stored_size,
     time_text,
     write_shared,
 )
-from turnwise.stores.sql.sizes import stored_size
 from turnwise.stores.sql.spans import FOREVER, Run, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
@@ -37,7 +38,6 @@ from turnwise.stores.sql.tables import (
     sessions,
     snapshots,
 )
-from turnwise.stores.sql.tombstones import Removal
 from turnwise.stores.sql.transcript_events import transcript_events
 
 _s, _e, _d = sessions.c, events.c, decisions.c

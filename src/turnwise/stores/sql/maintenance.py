@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL
 from turnwise.ports.maintenance import Usage
 from turnwise.stores.sql import backups, catalog, hidden_states, removals, schema
 from turnwise.stores.sql.hidden_states import Position
-from turnwise.stores.sql.tombstones import Removal
+from turnwise.stores.sql.rows import Removal
 from turnwise.stores.sql.worker_pool import Executor
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from pydantic_core import from_json
 from sqlalchemy import Connection, column, func, inspect, select, table, text
 
 from turnwise.stores.sql.ids import decision_id
-from turnwise.stores.sql.rows import tenth_of
-from turnwise.stores.sql.sizes import stored_size
+from turnwise.stores.sql.rows import stored_size, tenth_of
 from turnwise.stores.sql.spans import Spans, spans_text, whole, without
 from turnwise.stores.sql.tables import owner_of
 

@@ -38,27 +38,15 @@ from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned, Retention
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Receipt, SessionInfo
-from turnwise.stores.sql import (
-    catalog,
-    decisions,
-    forks,
-    inbox,
-    invocations,
-    leases,
-    log,
-    removals,
-    versions,
-)
+from turnwise.stores.sql import catalog, decision_search, inbox, invocations, leases, log, removals, versions
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
-from turnwise.stores.sql.audit import SqlAudit
-from turnwise.stores.sql.clock_watch import ClockWatch
-from turnwise.stores.sql.counters import SqlCounters
+from turnwise.stores.sql.audit import SqlAudit, SqlHolds
+from turnwise.stores.sql.counters import ClockWatch, SqlCounters
 from turnwise.stores.sql.decision_counts import DecisionQueries
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.experiments import SqlExperiments
 from turnwise.stores.sql.heartbeats import Heartbeats
-from turnwise.stores.sql.holds import SqlHolds
 from turnwise.stores.sql.index_cache import SqlIndexCache
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
@@ -66,7 +54,7 @@ from turnwise.stores.sql.labels import SqlLabels
 from turnwise.stores.sql.maintenance import SqlMaintenance
 from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.postgres import PostgresExecutor
-from turnwise.stores.sql.pruner import Pruner
+from turnwise.stores.sql.pruning import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rests import SqlRests
 from turnwise.stores.sql.rows import time_text
@@ -313,14 +301,14 @@ class SqlSessionStore:
     ) -> Session:
         """Copies the session, by reference to its log. Tries again if it is rewound meanwhile."""
         for _ in range(FORK_TRIES):
-            source = await self._executor.read(lambda connection: forks.origin(connection, key))
+            source = await self._executor.read(lambda connection: catalog.origin(connection, key))
             if revision is not None and (source.session.revision != revision or source.session.queued):
                 raise log.stale(key)
             fork = await self._inherit(source, new_id, before_invocation)
-            job = partial(forks.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
+            job = partial(catalog.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
             try:
                 return await self._executor.write(job, repeatable=False)
-            except forks.LogChanged:
+            except catalog.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
 
@@ -336,7 +324,7 @@ class SqlSessionStore:
         if not hides_events(session, events):
             return plan_append(session, events)
         # The write checks the revision, and nothing read here changes without it.
-        source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
+        source = await self._executor.read(lambda connection: catalog.origin(connection, session.key))
         hidden_from = first_hidden(session, events)
         if hidden_from is None:
             return plan_append(session, events, Rewound(session, source.spans))
@@ -364,25 +352,25 @@ class SqlSessionStore:
         new = {event.id: event for event in reversed(events)}
         return [new[id_] for id_ in ids if id_ not in stored]
 
-    async def _inherit(self, source: forks.Origin, new_id: str, before: str | None) -> forks.Fork:
+    async def _inherit(self, source: catalog.Origin, new_id: str, before: str | None) -> catalog.Fork:
         """Returns a fork of all visible events before its end, except those of invocations that are open there."""
         if before is None:
             end, at_end = source.session.last_sequence + 1, source.session
         else:
-            end = await self._executor.read(lambda connection: forks.first_of(connection, source, before))
+            end = await self._executor.read(lambda connection: catalog.first_of(connection, source, before))
             at_end = await self._fold(source, source.spans, end)
         open_ = at_end.head.invocations
         if not open_:
-            return forks.new_fork(source, new_id, end, (), at_end)
-        left_out = await self._executor.read(lambda connection: forks.excluded_numbers(connection, source, end, tuple(open_)))
-        fork = forks.new_fork(source, new_id, end, left_out, at_end)
+            return catalog.new_fork(source, new_id, end, (), at_end)
+        left_out = await self._executor.read(lambda connection: catalog.excluded_numbers(connection, source, end, tuple(open_)))
+        fork = catalog.new_fork(source, new_id, end, left_out, at_end)
         return fork._replace(session=await self._fold(source, fork.spans, end))
 
-    async def _fold(self, source: forks.Origin, spans: Spans, end: int) -> Session:
+    async def _fold(self, source: catalog.Origin, spans: Spans, end: int) -> Session:
         """Returns the fold of the spans below `end`."""
-        progress = await self._executor.read(partial(forks.start_fold, source=source, spans=spans, end=end))
+        progress = await self._executor.read(partial(catalog.start_fold, source=source, spans=spans, end=end))
         while not progress.done:
-            step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
+            step = partial(catalog.fold_more, source=source, spans=spans, end=end, progress=progress)
             progress = await self._executor.read(step)
         return progress.session
 
@@ -421,11 +409,11 @@ class _Decisions(DecisionQueries):
         self._issuer = issuer
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
-        return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
+        return await self._executor.read(lambda connection: decision_search.find(connection, key, sequence))
 
     async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
         now = time_text(self._issuer.now())
-        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label, actor, now))
+        await self._executor.write(lambda connection: decision_search.label(connection, key, sequence, label, actor, now))
 
     async def put_version(self, app: str, version: Version) -> None:
         await self._executor.write(lambda connection: versions.put(connection, app, version))
