@@ -18,8 +18,7 @@ from bench.disturbances import behind, slipped
 from bench.measure import progress
 from bench.splice import PART, splice
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, read_cases, read_examples
 from turnwise.learning.evaluate import History, count, evaluate
 from turnwise.learning.evaluation_result import Evaluation, evaluation, subject_of

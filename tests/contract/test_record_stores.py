@@ -11,12 +11,11 @@ from store_play import on
 
 from turnwise.access.api_keys import new_key
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import LearnedExample
-from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import CursorInvalid, InvocationMissing, UserOnHold
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.tree import LearnedExample
 from turnwise.ports.decisions import DecisionFilter, Label
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import Author, Definition
 from turnwise.ports.pushes import PushConfig
 from turnwise.ports.records import Act, AuditEntry, Hold
 from turnwise.stores.sql import SqlSessionStore, removals, words

@@ -7,13 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import UserOnHold
 from turnwise.facts.events import Actions
 from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.selections import Selection
 from turnwise.ports.decisions import Label
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import Author, Definition
 from turnwise.ports.records import Hold
 from turnwise.ports.retention import AgeRule, DefinitionRule, MemoryRule, Retention, RetentionRules, SessionRule
 from turnwise.runner.queue.retention import Pruning

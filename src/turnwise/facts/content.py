@@ -1,4 +1,7 @@
-"""Content and its parts: text, files, data, thinking, and tool calls with their results. Also sizes and depths of values."""
+"""Content and its parts: text, files, data, thinking, and tool calls with their results.
+
+Also the size and depth of values, texts by language, and texts that arrive in pieces.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -216,3 +219,57 @@ def _children(value: object) -> Sequence[object]:
     """Returns the objects and lists directly inside the value."""
     values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     return [item for item in values if isinstance(item, Mapping | list | tuple)]
+
+
+OTHER = "other"
+"""The key of the text for all languages without one."""
+MAX_LANGUAGES, MAX_CHARACTERS = 50, 500
+
+_Text = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
+_Language = Annotated[str, Field(pattern=rf"^([a-z]{{2}}|{OTHER})$")]
+ByLanguage = Annotated[
+    dict[_Language, _Text], Field(min_length=1, max_length=MAX_LANGUAGES, json_schema_extra={"required": [OTHER]})
+]
+Texts = _Text | ByLanguage
+"""A text, or texts by ISO 639-1 code, with the key `other` for all other languages."""
+
+
+def text_in(texts: str | Mapping[str, str], language: str | None) -> str:
+    """Returns the text in that language; None = the language is not known. Without `other`, the first text is for the rest."""
+    if isinstance(texts, str):
+        return texts
+    return texts.get(language or OTHER) or texts.get(OTHER) or next(iter(texts.values()))
+
+
+class PartialText:
+    """The beginning of a text, as far as its pieces arrived.
+
+    A repeated piece counts once. A piece after a gap is ignored until the gap is filled; the final event brings the whole text.
+
+    Attributes:
+        length: The number of characters assembled.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._pieces: list[str] = []
+        self._end = 0
+
+    @property
+    def text(self) -> str:
+        """The assembled characters."""
+        return "".join(self._pieces)
+
+    def add(self, piece: str, offset: int | None = None) -> str:
+        """Adds a piece and returns the part of it that continues the text; often all, "" if it repeats or leaves a gap.
+
+        Args:
+            piece: The piece.
+            offset: The number of characters before the piece; None if it follows the previous one.
+        """
+        begin = self._end if offset is None else offset
+        self._end = begin + len(piece)
+        new = piece[self.length - begin :] if begin <= self.length else ""
+        self._pieces.append(new)
+        self.length += len(new)
+        return new

@@ -12,7 +12,7 @@ from turnwise.access.records import record_store_of
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import LAST_REPLY_CHARACTERS, RECENT_MESSAGES, SessionKey
 from turnwise.guardrails import personal_data, secrets
-from turnwise.guardrails.rules import with_labels
+from turnwise.guardrails.replacing import with_labels
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.collect_signals import all_labels
 from turnwise.learning.traffic import effective

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, runtime_checkable
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Actions, Event
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.context import AgentContext
 from turnwise.ports.stores import BackgroundJob
 

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
     )
-    from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
+    from turnwise.stores.artifacts.local import (
+        InMemoryArtifactStore as InMemoryArtifactStore,
+        OnDiskArtifactStore as OnDiskArtifactStore,
+    )
     from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
-    from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore as OnDiskArtifactStore
     from turnwise.stores.sql.store import SqlSessionStore as SqlSessionStore
 
 __all__, __getattr__ = face(
@@ -52,9 +54,8 @@ __all__, __getattr__ = face(
         "turnwise.ports.memory": "MemoryFilter MemoryReader MemoryStore QueryVector",
         "turnwise.ports.signals": "Signals",
         "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases SessionInfo SessionStore",
-        "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
-        "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",
+        "turnwise.stores.artifacts.local": "InMemoryArtifactStore OnDiskArtifactStore",
         "turnwise.stores.sql.store": "SqlSessionStore",
     },
 )

@@ -7,7 +7,6 @@ import pytest
 
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
     Content,
     DataPart,
@@ -22,7 +21,7 @@ from turnwise.facts.content import (
 from turnwise.facts.events import USER, Actions, Await, Branch, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.redaction import FAILED, Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

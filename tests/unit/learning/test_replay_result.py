@@ -1,9 +1,8 @@
 """Counts of a replay."""
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.selections import RequestFacts, Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.replay import Place, Redecision
 from turnwise.learning.replay_result import CLARIFY, KEPT, ReplayCounter, ReplayResult
 from turnwise.learning.report.replay_page import replay_page

@@ -21,8 +21,7 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Await, Branch, Event
 from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME, Group, group_at, opening_group
-from turnwise.transcript.view import View, tokens_of_parts
-from turnwise.transcript.visible import visible_log
+from turnwise.transcript.view import View, tokens_of_parts, visible_log
 
 ME = View("a", Branch("1"), "i1")
 SEAL = Seal(provider="p", data={"id": "x"})

@@ -1,4 +1,4 @@
-"""Sessions: create, open, list and delete."""
+"""Sessions: create, open, list and fork. A fork reads the events of the other log and writes its own."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,8 +13,7 @@ from turnwise.facts.sessions import Head, Session, SessionKey, fold, merge, spli
 from turnwise.ports.decisions import Page
 from turnwise.ports.maintenance import Usage
 from turnwise.ports.stores import SessionInfo
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.ids import new_session_number
+from turnwise.stores.sql.ids import check_limit, cursor, new_session_number, read_cursor
 from turnwise.stores.sql.inbox import insert_session, lock_session
 from turnwise.stores.sql.log import advanced_values, read_rows, read_spans, session_missing
 from turnwise.stores.sql.memory_rows import memory_users

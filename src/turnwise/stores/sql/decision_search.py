@@ -1,4 +1,4 @@
-"""Searches decisions, newest or oldest first.
+"""Finds a decision, and searches decisions, newest or oldest first.
 
 Each filter has an index whose entries are in the order of the ids. A page reads candidates from the index with the fewest
 entries, at most `SCAN` of them, and checks the other conditions on their rows.
@@ -14,8 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, liter
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Decision, DecisionFilter, Label, Page
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.ids import first_decision_id
+from turnwise.stores.sql.ids import check_limit, cursor, first_decision_id, read_cursor
 from turnwise.stores.sql.labels import labels_of, place_of, put, remove_operators
 from turnwise.stores.sql.log import read_spans
 from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, brief_selection_of, moment, selection_of, tenth_of

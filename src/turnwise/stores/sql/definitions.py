@@ -1,4 +1,7 @@
-"""Definitions as rows: one for each version, never changed, with one revision number for each app."""
+"""Definitions as rows: one for each version, never changed, with one revision number for each app.
+
+The only change of a version is the erasure of a user: it removes the examples that the app learned from the user's messages.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,24 +25,26 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import DefinitionSetChanged, StoreError
+from turnwise.ports.decisions import Page
+from turnwise.ports.definitions import (
     ACCESS_FIELDS,
     AnyDefinition,
+    Author,
     Definition,
     DefinitionChange,
+    DefinitionKey,
     DefinitionKind,
+    DefinitionSet,
     PolicyDefinition,
     Versioned,
     conflict,
     differences,
 )
-from turnwise.facts.errors import DefinitionSetChanged, StoreError
-from turnwise.ports.decisions import Page
-from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
 from turnwise.ports.records import Act, AuditEntry
-from turnwise.stores.sql.audit import entries, record, record_all
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.definition_tables import definition_revisions, definitions
+from turnwise.stores.sql.app_tables import definition_revisions, definitions
+from turnwise.stores.sql.ids import check_limit, cursor, read_cursor
+from turnwise.stores.sql.records import entries, record, record_all
 from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import clock, insert_for
 from turnwise.stores.sql.worker_pool import Executor

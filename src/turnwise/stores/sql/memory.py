@@ -1,4 +1,4 @@
-"""The memory of users on SQLite or PostgreSQL. Implements `MemoryStore`."""
+"""The memory of users on SQLite or PostgreSQL. Implements `MemoryStore`: searches by words and meaning, entities, and pages."""
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,14 +25,14 @@ from turnwise.ports.memory import (
     UnencodedText,
 )
 from turnwise.stores.sql import memory_index, memory_writes
-from turnwise.stores.sql.audit import check_no_hold
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.ids import check_limit, cursor, read_cursor
 from turnwise.stores.sql.inbox import lock_session
 from turnwise.stores.sql.log import read_spans, session_missing
 from turnwise.stores.sql.memory_blocks import read_postings
 from turnwise.stores.sql.memory_index import IndexCache
 from turnwise.stores.sql.memory_rows import COLUMNS, MemoryRow, MemoryUser, View, find_user, memories, superseded_ids
 from turnwise.stores.sql.prepared import PreparedLookup
+from turnwise.stores.sql.records import check_no_hold
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.spans import Spans, log_at
 from turnwise.stores.sql.tables import owner_of

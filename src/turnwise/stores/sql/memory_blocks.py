@@ -1,8 +1,13 @@
-"""The fields of entries that a search compares, besides words and vectors: as arrays, and packed into one row for each full
-block.
+"""What searches of memory read by blocks of entries: the words, and the fields that a search compares.
 
-A packed row's body has the number of entries (8 bytes), the entries as in `ROW`, and then the roles of those that have any, as
-JSON. A block is packed when it is full. A change of one of its entries deletes the row, and the entries themselves are read.
+Fields: a packed row's body has the number of entries (8 bytes), the entries as in `ROW`, and then the roles of those that have
+any, as JSON. A block is packed when it is full. A change of one of its entries deletes the row, and the entries themselves are
+read.
+
+Words: one row for each word and block of entries. A row's body has eight hexadecimal digits for each entry: its place in the
+block, how often it has the word, and its length in words. One row for each word is slow for a turn that remembers. So each new
+entry is one row: its word is empty, its block is the entry's number, and its body is a JSON object of the words' counts. When
+the numbers pass a multiple of `UNPACKED_ENTRIES`, these words move to the rows of the blocks.
 """
 
 import json

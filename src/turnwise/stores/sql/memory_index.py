@@ -1,5 +1,8 @@
-"""The fields of a user's entries that a search compares, as arrays: kept in memory within a bound, and read on only where it
-grew.
+"""The vectors and other fields of a user's entries as arrays, for searches. Memory keeps them within a bound, and reads on only
+where they grew.
+
+Vectors are stored in one row for each batch, and merged into blocks. A row's body has the numbers of its entries (8 bytes
+each), a scale for each vector (4 bytes), then the vectors as signed bytes.
 """
 
 import threading

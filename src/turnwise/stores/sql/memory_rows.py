@@ -1,4 +1,7 @@
-"""Entries of memory as rows: which of them a reader sees, and conversions."""
+"""The tables of memory, all under the distribution key of the sessions (`tables`).
+
+Also entries as rows: which of them a reader sees, and conversions.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +96,7 @@ memories = Table(
 )
 
 # The entries that have a word, in blocks of entries with neighbouring numbers: eight hexadecimal digits for each entry. The
-# newest entries have a row each, with all their words (`memory_words`).
+# newest entries have a row each, with all their words (`memory_blocks`).
 memory_terms = Table(
     "turnwise_memory_terms",
     metadata,
@@ -112,7 +115,7 @@ memory_blocks = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-# Vectors of entries under the fingerprint of their encoder, in rows that are merged as they become many (`memory_vectors`).
+# Vectors of entries under the fingerprint of their encoder, in rows that are merged as they become many (`memory_index`).
 memory_vectors = Table(
     "turnwise_memory_vectors",
     metadata,

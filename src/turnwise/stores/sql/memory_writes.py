@@ -1,4 +1,7 @@
-"""Writes entries of memory, in the transaction of the append that they come with or in one of their own."""
+"""Writes and deletes entries of memory, in the transaction of the append that they come with or in one of their own.
+
+Forgotten entries are deleted with their texts in recorded steps.
+"""
 
 import json
 import logging

@@ -25,10 +25,10 @@ from turnwise.facts.memory import ENTRIES
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.records import Act
 from turnwise.ports.retention import AgeRule, Pruned, Retention, RetentionRules, SessionRule
-from turnwise.stores.sql.audit import lock_user, record
+from turnwise.stores.sql.app_tables import holds
 from turnwise.stores.sql.memory_rows import memories, memory_users
 from turnwise.stores.sql.memory_writes import forget_ids
-from turnwise.stores.sql.record_tables import holds
+from turnwise.stores.sql.records import lock_user, record
 from turnwise.stores.sql.rows import AnyRow, Removal, store_removals, time_text
 from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
 from turnwise.stores.sql.worker_pool import Executor

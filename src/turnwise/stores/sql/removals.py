@@ -1,7 +1,9 @@
 """Deletes sessions, also all of a user: they disappear at once, and their rows are deleted in short transactions.
 
 A removal is stored until all its rows are deleted, so that any process can continue it after a crash. The erasure of a user is
-a removal, too: it ends after those of the user's sessions, when nothing names the user any more.
+a removal, too: it ends after those of the user's sessions, when nothing names the user any more. It deletes the labels of the
+user's decisions. Acts of the user on the data of others stay, without the user's name. The user's API keys are deleted at the
+beginning, so that no request uses them any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +16,10 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import Label
 from turnwise.ports.records import Act
 from turnwise.stores.sql import definitions, memory_writes
-from turnwise.stores.sql.audit import check_no_hold, record
+from turnwise.stores.sql.app_tables import audit, holds, label_changes, label_claims, labels
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.log import missing_or_stale
-from turnwise.stores.sql.record_tables import audit, holds, label_changes, label_claims, labels
+from turnwise.stores.sql.records import check_no_hold, record
 from turnwise.stores.sql.rows import AnyRow, Removal, delete_user_state, store_removals
 from turnwise.stores.sql.spans import gaps, spans_of
 from turnwise.stores.sql.tables import (
@@ -50,7 +52,7 @@ _HIDE_UNCHANGED = (
 )
 _OF_USER = and_(_s.owner == bindparam("at_owner"), _s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 _HIDE_ALL = delete(sessions).where(_OF_USER).returning(_s.number)
-# The row of a session that exists is of a rewind (`hidden_states`).
+# The row of a session that exists is of a rewind (`spans`).
 _IS_GONE = ~exists().where(_s.owner == _r.owner, _s.number == _r.session)
 _PENDING = (
     select(_r.owner, _r.session, _r.app, _r.user_id, _r.keeps_labels)

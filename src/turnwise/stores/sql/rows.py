@@ -1,4 +1,4 @@
-"""Conversions between rows and facts."""
+"""Conversions between rows and facts, sizes of stored texts, and removals: stored work that any process can continue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,5 +1,6 @@
-"""The session store on SQLite or PostgreSQL."""
+"""The session store on SQLite or PostgreSQL, and its maintenance."""
 
+import asyncio
 import threading
 import time
 import weakref
@@ -8,8 +9,10 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -19,48 +22,43 @@ from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.decisions import (
-    Decision,
     Decisions,
-    InvocationInfo,
     Labels,
     Page,
-    Version,
-    VersionKind,
 )
 from turnwise.ports.definitions import Definitions
 from turnwise.ports.experiments import Experiments
 from turnwise.ports.key_store import Counters, Keys
-from turnwise.ports.maintenance import Maintenance
+from turnwise.ports.maintenance import Maintenance, Usage
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.records import Audit, Holds
 from turnwise.ports.rests import Rests
 from turnwise.ports.retention import Pruned, Retention
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Receipt, SessionInfo
-from turnwise.stores.sql import catalog, decision_search, inbox, invocations, leases, log, removals, versions
+from turnwise.ports.stores import Inbox, Jobs, Lease, Leases, SessionInfo
+from turnwise.stores.sql import catalog, leases, log, removals, schema, sqlite
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
-from turnwise.stores.sql.audit import SqlAudit, SqlHolds
-from turnwise.stores.sql.counters import ClockWatch, SqlCounters
-from turnwise.stores.sql.decision_counts import DecisionQueries
+from turnwise.stores.sql.decisions import SqlDecisions
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.experiments import SqlExperiments
 from turnwise.stores.sql.heartbeats import Heartbeats
+from turnwise.stores.sql.inbox import SqlInbox
 from turnwise.stores.sql.index_cache import SqlIndexCache
 from turnwise.stores.sql.jobs import SqlJobs
-from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.key_store import ClockWatch, SqlCounters, SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
-from turnwise.stores.sql.maintenance import SqlMaintenance
+from turnwise.stores.sql.local_signals import LocalSignals
 from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.postgres import PostgresExecutor
+from turnwise.stores.sql.postgres_signals import PostgresSignals
 from turnwise.stores.sql.pruning import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
+from turnwise.stores.sql.records import SqlAudit, SqlHolds
 from turnwise.stores.sql.rests import SqlRests
-from turnwise.stores.sql.rows import time_text
-from turnwise.stores.sql.signals.local import LocalSignals
-from turnwise.stores.sql.signals.postgres import PostgresSignals
-from turnwise.stores.sql.spans import Spans
+from turnwise.stores.sql.rows import Removal, time_text
+from turnwise.stores.sql.spans import ClearedUpTo, Spans, clear_states, pending_rewinds
 from turnwise.stores.sql.sqlite import SqliteExecutor
 from turnwise.stores.sql.worker_pool import PATIENCE, Executor
 
@@ -105,7 +103,7 @@ class SqlSessionStore:
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
-        self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
+        self._inbox, self._decisions = SqlInbox(self._executor, self._issuer), SqlDecisions(self._executor, self._issuer)
         self._maintenance = SqlMaintenance(self._executor, self._url)
         store = weakref.ref(self)
         self._heartbeats = Heartbeats(self._executor, self._issuer, lambda: _wake_watchers(store))
@@ -375,81 +373,6 @@ class SqlSessionStore:
         return progress.session
 
 
-class _Inbox:
-    """The store's inboxes."""
-
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
-
-    async def accept(
-        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
-    ) -> Receipt:
-        now = time_text(self._issuer.now())
-        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
-        return await self._executor.write(job)
-
-    async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
-        return await self._executor.read(lambda connection: inbox.receipt(connection, key, message_id))
-
-    async def queued(self, key: SessionKey) -> Message | None:
-        return await self._executor.read(lambda connection: inbox.oldest(connection, key))
-
-    async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
-        await self._executor.write(lambda connection: inbox.refuse(connection, key, message_id, problem))
-
-    async def lengths(self, app: str) -> InboxLengths:
-        return await self._executor.read(lambda connection: inbox.lengths(connection, app))
-
-
-class _Decisions(DecisionQueries):
-    """The store's decisions."""
-
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        super().__init__(executor)
-        self._issuer = issuer
-
-    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
-        return await self._executor.read(lambda connection: decision_search.find(connection, key, sequence))
-
-    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
-        now = time_text(self._issuer.now())
-        await self._executor.write(lambda connection: decision_search.label(connection, key, sequence, label, actor, now))
-
-    async def put_version(self, app: str, version: Version) -> None:
-        await self._executor.write(lambda connection: versions.put(connection, app, version))
-
-    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
-        return await self._executor.read(lambda connection: versions.find(connection, app, kind, version))
-
-    async def invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[InvocationInfo]:
-        """Returns a page of a user's invocations, the last changed first."""
-        filter_ = invocations.Filter(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.page(connection, filter_, after, limit))
-
-    async def count_invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """Counts a user's invocations."""
-        filter_ = invocations.Filter(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.count(connection, filter_))
-
-
 def _already_stored(session: Session) -> StaleWriter:
     return StaleWriter(
         f"Session {session.id!r} holds one of these events already; nothing was stored.", fix="Give new events new ids."
@@ -475,3 +398,60 @@ def _wake_watchers(store: "weakref.ref[SqlSessionStore]") -> None:
 
 def _make_signals(url: URL) -> Signals:
     return LocalSignals(POLL_SECONDS) if url.drivername in SQLITE else PostgresSignals(url)
+
+
+T = TypeVar("T")
+
+
+class SqlMaintenance:
+    """The store's upkeep."""
+
+    def __init__(self, executor: Executor, url: URL) -> None:
+        self._executor, self._url = executor, url
+
+    def back_up(self, target: Path) -> None:
+        sqlite.back_up(self._url, target)
+
+    def empty_place(self) -> Path:
+        return sqlite.empty_place(self._url)
+
+    def restore(self, source: Path) -> None:
+        sqlite.restore(self._url, source)
+
+    async def check_writable(self) -> None:
+        await self._executor.write(schema.touch)
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
+
+    async def finish_deletions(self) -> bool:
+        """Finishes deletions and rewinds that were begun. Returns whether there were any."""
+        pending = await self._executor.read(removals.pending)
+        for removal in pending:
+            await self.remove(removal)
+        rewound = await self._executor.read(pending_rewinds)
+        for session in rewound:
+            await self._clear(session)
+        return bool(pending or rewound)
+
+    async def remove(self, removal: Removal | None) -> None:
+        """Deletes the rows of a removal, in short transactions."""
+        if removal is not None:
+            await self._repeat(lambda _, connection: removals.remove_some(connection, removal) or None, True)
+
+    async def _clear(self, rewound: Removal) -> None:
+        """Clears the states that rewinds of the session hide, in short transactions."""
+        await self._repeat(lambda state, connection: clear_states(connection, rewound, state), ClearedUpTo())
+
+    async def _repeat(self, step: Callable[[T, Connection], T | None], state: T) -> None:
+        """Runs the step on the result of the last one until that is None. After each one it pauses for as long as it took.
+
+        SQLite has one writer: without pauses, other processes would hardly get their turn.
+        """
+        clock = asyncio.get_running_loop().time
+        reached: T | None = state
+        while reached is not None:
+            began = clock()
+            reached = await self._executor.write(partial(step, reached))
+            if reached is not None:
+                await asyncio.sleep(clock() - began)

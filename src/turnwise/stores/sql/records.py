@@ -1,4 +1,4 @@
-"""The audit log as rows."""
+"""Records for auditors: the audit log, and legal holds. A deletion of a user's data checks the holds in its transaction."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -12,9 +12,8 @@ from turnwise.facts.errors import StoreError, UserOnHold
 from turnwise.facts.ids import Issuer
 from turnwise.ports.decisions import Page
 from turnwise.ports.records import Act, AuditEntry, Hold
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.ids import new_id
-from turnwise.stores.sql.record_tables import audit, holds
+from turnwise.stores.sql.app_tables import audit, holds
+from turnwise.stores.sql.ids import check_limit, cursor, new_id, read_cursor
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import column_params, insert_for, owner_of
 from turnwise.stores.sql.worker_pool import Executor

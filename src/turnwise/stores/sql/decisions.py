@@ -1,11 +1,30 @@
-"""Counts of decisions, and sessions by their newest decision. Each reads a bounded number of rows from an index."""
+"""Decisions: counts, sessions by their newest decision, the versions that decisions refer to, and the invocations they began.
 
+Each query reads a bounded number of rows from an index.
+"""
+
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, case, func, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    Select,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
 
+from turnwise.facts.events import LIMIT
+from turnwise.facts.ids import Issuer
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import (
     ALL_DECISIONS,
@@ -14,16 +33,19 @@ from turnwise.ports.decisions import (
     DecisionCell,
     DecisionCounts,
     DecisionFilter,
+    InvocationInfo,
     Page,
     RecentSession,
     TimeCount,
+    Version,
+    VersionKind,
 )
 from turnwise.stores.sql import decision_search
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.hidden_states import is_hidden
-from turnwise.stores.sql.ids import decision_time, first_decision_id
-from turnwise.stores.sql.rows import AnyRow, moment
-from turnwise.stores.sql.tables import decisions, owner_of, sessions
+from turnwise.stores.sql.ids import check_limit, cursor, decision_time, first_decision_id, read_cursor
+from turnwise.stores.sql.log import session_number
+from turnwise.stores.sql.rows import AnyRow, moment, time_text
+from turnwise.stores.sql.spans import is_hidden
+from turnwise.stores.sql.tables import decisions, events, insert_for, owner_of, session_params, sessions, versions
 from turnwise.stores.sql.words import candidates, words_of
 from turnwise.stores.sql.worker_pool import Executor
 
@@ -38,11 +60,11 @@ _d, _s = decisions.c, sessions.c
 _COLUMNS = (_d.id, _d.agent, _d.method, _d.outcome, _d.confidence, _d.tenth, _d.fingerprint, _d.label)
 
 
-class DecisionQueries:
-    """The search of a store's decisions, their counts, and its recent sessions."""
+class SqlDecisions:
+    """The store's decisions, the versions that they refer to, and the invocations that they began."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
 
     async def search(
         self,
@@ -76,6 +98,47 @@ class DecisionQueries:
     ) -> Page[RecentSession]:
         """Returns a page of sessions by their newest decision, the newest first."""
         return await self._executor.read(lambda connection: recent_sessions(connection, app, user, words, state, after, limit))
+
+    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
+        return await self._executor.read(lambda connection: decision_search.find(connection, key, sequence))
+
+    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
+        now = time_text(self._issuer.now())
+        await self._executor.write(lambda connection: decision_search.label(connection, key, sequence, label, actor, now))
+
+    async def put_version(self, app: str, version: Version) -> None:
+        await self._executor.write(lambda connection: put_version(connection, app, version))
+
+    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
+        return await self._executor.read(lambda connection: find_version(connection, app, kind, version))
+
+    async def invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[InvocationInfo]:
+        """Returns a page of a user's invocations, the last changed first."""
+        filter_ = InvocationFilter(app, user, key, states, since)
+        return await self._executor.read(lambda connection: list_invocations(connection, filter_, after, limit))
+
+    async def count_invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """Counts a user's invocations."""
+        filter_ = InvocationFilter(app, user, key, states, since)
+        return await self._executor.read(lambda connection: count_invocations(connection, filter_))
 
 
 def count(connection: Connection, app: str, user: str | None, filter_: DecisionFilter) -> DecisionCounts:
@@ -239,3 +302,128 @@ def _rows(app: str, ids: list[int], state: str | None, *, by_words: bool) -> Sel
     if not by_words:
         query = query.where(~newest)
     return query if state is None else query.where(last_state == state)
+
+
+_v = versions.c
+_FIND_VERSION = select(_v.name, _v.body, _v.created_at).where(
+    _v.app == bindparam("at_app"), _v.kind == bindparam("at_kind"), _v.version == bindparam("at_version")
+)
+
+
+@cache
+def _put_version(dialect: str) -> Insert:
+    return insert_for(dialect, versions).on_conflict_do_nothing()
+
+
+def put_version(connection: Connection, app: str, version: Version) -> None:
+    row = version._asdict() | {"app": app, "created_at": time_text(version.created_at)}
+    connection.execute(_put_version(connection.dialect.name), row)
+
+
+def find_version(connection: Connection, app: str, kind: VersionKind, version: str) -> Version | None:
+    row = connection.execute(_FIND_VERSION, {"at_app": app, "at_kind": kind, "at_version": version}).first()
+    return Version(kind, version, row.name, row.body, moment(row.created_at)) if row is not None else None
+
+
+_e = events.c
+
+_INVOCATION_COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _e.event_id, _d.invocation_id, _d.state, _d.changed_at)
+_BEGUN = decisions.join(sessions, (_s.owner == _d.owner) & (_s.number == _d.session)).join(
+    events, (_e.owner == _d.owner) & (_e.log == _d.session) & (_e.sequence == _d.sequence)
+)
+# Written out, because a partial index is used only for exactly its own condition.
+_HAS_STATE = literal_column("turnwise_decisions.changed_at").is_not(None)
+
+
+class InvocationFilter(NamedTuple):
+    """The invocations to list; the parameters of `Decisions.invocations`."""
+
+    app: str
+    user: str
+    key: SessionKey | None
+    states: Sequence[str] | None
+    since: datetime | None
+
+    @property
+    def is_empty(self) -> bool:
+        """True when it matches nothing: the session belongs to another app or user."""
+        return self.key is not None and self.key[:2] != (self.app, self.user)
+
+
+class _Conditions(NamedTuple):
+    """The conditions of a statement."""
+
+    key: bool
+    states: bool
+    limits: bool
+    since: bool
+
+
+def list_invocations(connection: Connection, filter_: InvocationFilter, after: str | None, limit: int) -> Page[InvocationInfo]:
+    """Returns a page of invocations, the last changed first."""
+    check_limit(limit)
+    values: dict[str, Any] = {"at_most": limit + 1}
+    if after is not None:
+        values["after_changed"], values["after_id"] = read_cursor("invocations", after, str, int)
+    if filter_.is_empty:
+        return Page((), None)
+    rows = connection.execute(
+        _invocation_page(_conditions_of(filter_), after=after is not None), values | _values(filter_)
+    ).all()
+    found = tuple(_info(filter_.app, row) for row in rows[:limit])
+    more = len(rows) > limit
+    return Page(found, cursor("invocations", rows[limit - 1].changed_at, rows[limit - 1].id) if more else None)
+
+
+def count_invocations(connection: Connection, filter_: InvocationFilter) -> int:
+    if filter_.is_empty:
+        return 0
+    return int(connection.execute(_invocation_count(_conditions_of(filter_)), _values(filter_)).scalar_one())
+
+
+@cache
+def _invocation_page(conditions: _Conditions, *, after: bool) -> Select[Any]:
+    found = _filtered(select(*_INVOCATION_COLUMNS).select_from(_BEGUN), conditions)
+    if after:
+        found = found.where(tuple_(_d.changed_at, _d.id) < tuple_(bindparam("after_changed"), bindparam("after_id")))
+    return found.order_by(_d.changed_at.desc(), _d.id.desc()).limit(bindparam("at_most"))
+
+
+@cache
+def _invocation_count(conditions: _Conditions) -> Select[Any]:
+    return _filtered(select(func.count()).select_from(decisions), conditions)
+
+
+def _filtered(found: Select[Any], conditions: _Conditions) -> Select[Any]:
+    """Adds the filter's conditions to the query."""
+    found = found.where(_HAS_STATE, ~is_hidden())
+    found = found.where(_d.owner == bindparam("at_owner"))
+    if conditions.key:
+        found = found.where(_d.session == session_number)
+    else:
+        found = found.where(_d.app == bindparam("at_decided_app"), _d.user_id == bindparam("at_decided_user"))
+    if conditions.states:
+        in_states = [_d.state.in_(bindparam("states", expanding=True)), _d.state.is_(None)]
+        found = found.where(or_(*in_states, *([_d.state.startswith(LIMIT)] if conditions.limits else ())))
+    return found.where(_d.changed_at >= bindparam("since")) if conditions.since else found
+
+
+def _conditions_of(filter_: InvocationFilter) -> _Conditions:
+    states = filter_.states or ()
+    return _Conditions(filter_.key is not None, filter_.states is not None, LIMIT in states, filter_.since is not None)
+
+
+def _values(filter_: InvocationFilter) -> dict[str, Any]:
+    """Returns the filter's values for the query."""
+    of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user, "at_owner": owner_of(filter_.app, filter_.user)}
+    values: dict[str, Any] = of_user if filter_.key is None else session_params(filter_.key)
+    if filter_.states is not None:
+        values["states"] = list(filter_.states)
+    if filter_.since is not None:
+        values["since"] = time_text(filter_.since)
+    return values
+
+
+def _info(app: str, row: AnyRow) -> InvocationInfo:
+    key = SessionKey(app, row.user_id, row.session_id)
+    return InvocationInfo(key, row.sequence, row.event_id, row.invocation_id, row.state, moment(row.changed_at))

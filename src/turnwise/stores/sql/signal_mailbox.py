@@ -1,4 +1,7 @@
-"""The outgoing and incoming signals of a process, and the watches of other processes."""
+"""The outgoing and incoming signals of a process, the watches of other processes, and the wire format between them.
+
+Signals are JSON notifications, several to a payload. Incoming payloads are validated.
+"""
 
 import itertools
 import json
@@ -12,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from turnwise.facts.content import TextPart
 from turnwise.facts.events import NO_ACTIONS, Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals.local import Listeners, Signal, SignalQueue
+from turnwise.stores.sql.local_signals import Listeners, Signal, SignalQueue
 
 VALIDITY_FACTOR = 2.5
 """An announcement is valid for this many intervals between announcements."""
@@ -136,7 +139,7 @@ class Mailbox:
         validity = self._announce_seconds * VALIDITY_FACTOR
         watched = self._listeners.keys() if announces_all else tuple(key for key in fresh if key in self._listeners)
         self._note_announced(watched, now)
-        notifications += (watched(key, validity, fresh=key in fresh) for key in watched)
+        notifications += (watch_note(key, validity, fresh=key in fresh) for key in watched)
         for key, queued in outbox.items():
             notifications += signal_notes(key, queued)
         return list(pack(self._sender, notifications, self._numbers))
@@ -227,7 +230,7 @@ ALL_CHANGED = '{"k":"all_changed"}'
 """Sent by a process that found a holder of leases dead."""
 
 
-def watched(key: SessionKey, seconds: float, *, fresh: bool) -> str:
+def watch_note(key: SessionKey, seconds: float, *, fresh: bool) -> str:
     """Encodes the announcement of a watch."""
     return _text({"k": "watched", "key": key, "for": seconds, "fresh": fresh})
 
