@@ -57,7 +57,7 @@ _STEPS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86
 """The widths of the parts of time, in seconds."""
 
 _d, _s = decisions.c, sessions.c
-_COLUMNS = (_d.id, _d.agent, _d.method, _d.outcome, _d.confidence, _d.tenth, _d.fingerprint, _d.label)
+_DECISION_COLUMNS = (_d.id, _d.agent, _d.method, _d.outcome, _d.confidence, _d.tenth, _d.fingerprint, _d.label)
 
 
 class SqlDecisions:
@@ -174,7 +174,7 @@ def count(connection: Connection, app: str, user: str | None, filter_: DecisionF
 
 def _newest(app: str, user: str | None, filter_: DecisionFilter, limit: int) -> Select[Any]:
     """Returns the query for the newest decisions of the app, user, agent or method, within the filter's times."""
-    query = select(*_COLUMNS)
+    query = select(*_DECISION_COLUMNS)
     if user is not None:
         # The owner is a hash of app and user. With the app beside it, SQLite would read the app's index and others' rows.
         query = query.where(_d.owner == owner_of(app, user), _d.user_id == user)
@@ -368,9 +368,9 @@ def list_invocations(connection: Connection, filter_: InvocationFilter, after: s
     if filter_.is_empty:
         return Page((), None)
     rows = connection.execute(
-        _invocation_page(_conditions_of(filter_), after=after is not None), values | _values(filter_)
+        _invocation_page(_conditions_of(filter_), after=after is not None), values | _filter_values(filter_)
     ).all()
-    found = tuple(_info(filter_.app, row) for row in rows[:limit])
+    found = tuple(_invocation_info(filter_.app, row) for row in rows[:limit])
     more = len(rows) > limit
     return Page(found, cursor("invocations", rows[limit - 1].changed_at, rows[limit - 1].id) if more else None)
 
@@ -378,7 +378,7 @@ def list_invocations(connection: Connection, filter_: InvocationFilter, after: s
 def count_invocations(connection: Connection, filter_: InvocationFilter) -> int:
     if filter_.is_empty:
         return 0
-    return int(connection.execute(_invocation_count(_conditions_of(filter_)), _values(filter_)).scalar_one())
+    return int(connection.execute(_invocation_count(_conditions_of(filter_)), _filter_values(filter_)).scalar_one())
 
 
 @cache
@@ -413,7 +413,7 @@ def _conditions_of(filter_: InvocationFilter) -> _Conditions:
     return _Conditions(filter_.key is not None, filter_.states is not None, LIMIT in states, filter_.since is not None)
 
 
-def _values(filter_: InvocationFilter) -> dict[str, Any]:
+def _filter_values(filter_: InvocationFilter) -> dict[str, Any]:
     """Returns the filter's values for the query."""
     of_user = {"at_decided_app": filter_.app, "at_decided_user": filter_.user, "at_owner": owner_of(filter_.app, filter_.user)}
     values: dict[str, Any] = of_user if filter_.key is None else session_params(filter_.key)
@@ -424,6 +424,6 @@ def _values(filter_: InvocationFilter) -> dict[str, Any]:
     return values
 
 
-def _info(app: str, row: AnyRow) -> InvocationInfo:
+def _invocation_info(app: str, row: AnyRow) -> InvocationInfo:
     key = SessionKey(app, row.user_id, row.session_id)
     return InvocationInfo(key, row.sequence, row.event_id, row.invocation_id, row.state, moment(row.changed_at))

@@ -339,10 +339,12 @@ def definition_of(row: Any) -> AnyDefinition:
 
 ERASURE = "erasure"
 """The author of versions without a user's examples."""
-_LOCK = select(definition_revisions.c.revision).where(definition_revisions.c.app == bindparam("at_app")).with_for_update()
+_LOCK_REVISION = (
+    select(definition_revisions.c.revision).where(definition_revisions.c.app == bindparam("at_app")).with_for_update()
+)
 _OF_AGENTS = and_(_d.app == bindparam("at_app"), _d.kind == "agent")
 _IS_ROW = and_(_OF_AGENTS, _d.name == bindparam("at_name"), _d.version == bindparam("at_version"))
-_REWRITE = update(definitions).where(_IS_ROW).values(body=bindparam("new_body"))
+_REWRITE_BODY = update(definitions).where(_IS_ROW).values(body=bindparam("new_body"))
 
 
 def retire_some(connection: Connection, app: str, user: str) -> bool:
@@ -354,20 +356,20 @@ def retire_some(connection: Connection, app: str, user: str) -> bool:
     name = next(iter(_names_with(connection, app, user)), None)
     if name is None:
         return False
-    connection.execute(_LOCK, {"at_app": app})  # no version is stored until the commit
+    connection.execute(_LOCK_REVISION, {"at_app": app})  # no version is stored until the commit
     history = [each for each in _versions_of(connection, app, name) if isinstance(each, Definition)]
     served = next((each for each in history if each.status != "draft"), None)
     count = 0
     for each in history:
-        count = max(count, _count(each, user))
-        if _count(each, user):
+        count = max(count, _count_examples(each, user))
+        if _count_examples(each, user):
             values = {"at_app": app, "at_name": name, "at_version": each.version}
-            connection.execute(_REWRITE, values | {"new_body": body_of(_without(each, user))})
+            connection.execute(_REWRITE_BODY, values | {"new_body": body_of(_without_examples(each, user))})
     seconds: float = connection.execute(select(clock())).scalar_one()
     now = datetime.fromtimestamp(seconds, UTC)
-    if served is not None and served.status == "active" and _count(served, user):
+    if served is not None and served.status == "active" and _count_examples(served, user):
         author = Author(ERASURE, now, "Without the examples learned from a user who was erased.")
-        put_versions(connection, app, [_without(served, user)], {("agent", name): history[0].version}, author)
+        put_versions(connection, app, [_without_examples(served, user)], {("agent", name): history[0].version}, author)
     record(connection, app, Act(ERASURE, "examples.retired", details={"agent": name, "examples": count}), time_text(now))
     return True
 
@@ -378,7 +380,7 @@ def _names_with(connection: Connection, app: str, user: str) -> Sequence[str]:
     wanted = select(definitions).where(_OF_AGENTS, _d.body.contains(written, autoescape=True))
     for row in connection.execute(wanted.order_by(_d.name), {"at_app": app}):
         found = definition_of(row)
-        if isinstance(found, Definition) and _count(found, user):
+        if isinstance(found, Definition) and _count_examples(found, user):
             return [found.name]
     return []
 
@@ -389,9 +391,9 @@ def _versions_of(connection: Connection, app: str, name: str) -> list[Any]:
     return [definition_of(row) for row in connection.execute(wanted, {"at_app": app, "at_name": name})]
 
 
-def _count(definition: Definition, user: str) -> int:
+def _count_examples(definition: Definition, user: str) -> int:
     return sum(each.user == user for each in definition.learned or ())
 
 
-def _without(definition: Definition, user: str) -> Definition:
+def _without_examples(definition: Definition, user: str) -> Definition:
     return definition.replace(learned=tuple(each for each in definition.learned or () if each.user != user))

@@ -37,16 +37,16 @@ from turnwise.stores.sql.worker_pool import Executor
 
 _k = keys.c
 
-_FIND = select(_k.body, _k.expires_at).where(_k.app == bindparam("at_app"), _k.key_id == bindparam("at_id"))
-_LIST = select(_k.body, _k.expires_at).where(_k.app == bindparam("at_app")).order_by(_k.created_at, _k.key_id)
+_FIND_KEY = select(_k.body, _k.expires_at).where(_k.app == bindparam("at_app"), _k.key_id == bindparam("at_id"))
+_LIST_KEYS = select(_k.body, _k.expires_at).where(_k.app == bindparam("at_app")).order_by(_k.created_at, _k.key_id)
 _IS_KEY = (_k.app == bindparam("at_app")) & (_k.key_id == bindparam("at_id"))
 _IS_THERE = select(_k.key_id).where(_IS_KEY)
-_EXPIRE = (
+_EXPIRE_KEY = (
     update(keys)
     .where(_IS_KEY, or_(_k.expires_at.is_(None), _k.expires_at > bindparam("at")))
     .values(expires_at=bindparam("at"))
 )
-_FORGET = delete(keys).where(_IS_KEY)
+_FORGET_KEY = delete(keys).where(_IS_KEY)
 
 
 class SqlKeys:
@@ -68,7 +68,7 @@ class SqlKeys:
         return await self._executor.write(lambda connection: _expire_key(connection, app, id, at))
 
     async def forget(self, app: str, id: str) -> None:
-        await self._executor.write(lambda connection: connection.execute(_FORGET, _key_at(app, id)))
+        await self._executor.write(lambda connection: connection.execute(_FORGET_KEY, _key_at(app, id)))
 
 
 @cache
@@ -91,23 +91,23 @@ def _add_key(connection: Connection, app: str, key: ApiKey) -> None:
     body = key.replace(expires_at=None).model_dump_json()
     row = {"app": app, "key_id": key.id, "created_at": time_text(key.created_at), "expires_at": expires_at, "body": body}
     if connection.execute(_insert_key(connection.dialect.name), row).first() is None:
-        existing = connection.execute(_FIND, at).one()
+        existing = connection.execute(_FIND_KEY, at).one()
         if ApiKey.model_validate_json(existing.body).hash != key.hash:
             raise StoreError(f"There is another key with the id {key.id!r}.", fix="Make the key anew: it gets another id.")
 
 
 def _find_key(connection: Connection, app: str, id: str) -> ApiKey | None:
-    row = connection.execute(_FIND, _key_at(app, id)).first()
+    row = connection.execute(_FIND_KEY, _key_at(app, id)).first()
     return _key(row) if row else None
 
 
 def _list_keys(connection: Connection, app: str) -> list[ApiKey]:
-    return [_key(row) for row in connection.execute(_LIST, {"at_app": _key_at(app, "")["at_app"]})]
+    return [_key(row) for row in connection.execute(_LIST_KEYS, {"at_app": _key_at(app, "")["at_app"]})]
 
 
 def _expire_key(connection: Connection, app: str, id: str, at: datetime) -> bool:
     params = _key_at(app, id)
-    connection.execute(_EXPIRE, {**params, "at": time_text(at)})
+    connection.execute(_EXPIRE_KEY, {**params, "at": time_text(at)})
     return connection.execute(_IS_THERE, params).first() is not None
 
 
@@ -181,10 +181,10 @@ _moved: BindParameter[float] = bindparam("moved", type_=Double())
 # as it was.
 _IS_LIVE = or_(*(and_(_p.ends > now, _p.ends <= now + 2 * _seconds) for now in (clock(), clock() - _moved)))
 # A slot that is over is deleted before another holder takes it. So one that is there may be renewed.
-_RENEW = update(places).where(_OF_HOLDER).values(ends=clock() + _seconds)
+_RENEW_PLACE = update(places).where(_OF_HOLDER).values(ends=clock() + _seconds)
 _DELETE_EXPIRED = delete(places).where(_OF_NAME, ~_IS_LIVE)
-_COUNT = select(func.count()).select_from(places).where(_OF_NAME)
-_RELEASE = delete(places).where(_OF_HOLDER)
+_COUNT_PLACES = select(func.count()).select_from(places).where(_OF_NAME)
+_RELEASE_PLACE = delete(places).where(_OF_HOLDER)
 
 
 class SqlCounters:
@@ -196,7 +196,7 @@ class SqlCounters:
 
     async def add(self, name: str, amount: int, window: float) -> Tally:
         # Repeated after a commit of unknown outcome: it may then count too much, never too little.
-        tally = await self._executor.write(lambda connection: _add(connection, name, amount, window, self._watch))
+        tally = await self._executor.write(lambda connection: _add_count(connection, name, amount, window, self._watch))
         await self._sweep()
         return tally
 
@@ -237,8 +237,8 @@ def _insert_count(dialect: str) -> ReturningInsert[Any]:
     return insert.on_conflict_do_update(index_elements=["name"], set_=changed).returning(_c.total, _c.ends - clock())
 
 
-def _add(connection: Connection, name: str, amount: int, window: float, watch: ClockWatch) -> Tally:
-    values = {**_at(name), "amount": amount, "window": window, "moved": watch.moved(connection, window)}
+def _add_count(connection: Connection, name: str, amount: int, window: float, watch: ClockWatch) -> Tally:
+    values = {**_counter_at(name), "amount": amount, "window": window, "moved": watch.moved(connection, window)}
     total, seconds = connection.execute(_insert_count(connection.dialect.name), values).one()
     return Tally(total, min(max(seconds, 0.0), window))
 
@@ -253,12 +253,12 @@ def take_place(connection: Connection, name: str, holder: str, most: int, second
     """Takes or renews a slot, as `Counters.take`."""
     if connection.dialect.name == "postgresql":
         # Prevents two processes from counting at the same time. On SQLite there is one writer anyway.
-        connection.execute(_LOCK, _at(name))
-    values = {**_at(name, holder), "seconds": seconds}
-    if connection.execute(_RENEW, values).rowcount:
+        connection.execute(_LOCK, _counter_at(name))
+    values = {**_counter_at(name, holder), "seconds": seconds}
+    if connection.execute(_RENEW_PLACE, values).rowcount:
         return True
-    connection.execute(_DELETE_EXPIRED, {**_at(name), "seconds": seconds, "moved": watch.moved(connection, seconds)})
-    if connection.execute(_COUNT, _at(name)).scalar_one() >= most:
+    connection.execute(_DELETE_EXPIRED, {**_counter_at(name), "seconds": seconds, "moved": watch.moved(connection, seconds)})
+    if connection.execute(_COUNT_PLACES, _counter_at(name)).scalar_one() >= most:
         return False
     connection.execute(_insert_place(connection.dialect.name), values)
     return True
@@ -266,7 +266,7 @@ def take_place(connection: Connection, name: str, holder: str, most: int, second
 
 def give_place(connection: Connection, name: str, holder: str) -> None:
     """Gives a slot back, as `Counters.give`."""
-    connection.execute(_RELEASE, _at(name, holder))
+    connection.execute(_RELEASE_PLACE, _counter_at(name, holder))
 
 
 def _delete_expired(connection: Connection, watch: ClockWatch) -> bool:
@@ -291,7 +291,7 @@ def _delete_some(connection: Connection, table: Table, moved: float) -> bool:
     return len(found) == SWEEP_BATCH
 
 
-def _at(name: str, holder: str | None = None) -> dict[str, Any]:
+def _counter_at(name: str, holder: str | None = None) -> dict[str, Any]:
     if "\0" in name or "\0" in (holder or ""):
         raise StoreError("The name of a counter, or a holder, holds the character NUL.", fix="Leave it out.")
     return {"at_name": name} if holder is None else {"at_name": name, "at_holder": holder}

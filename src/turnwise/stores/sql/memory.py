@@ -107,11 +107,11 @@ class SqlMemory:
         """Returns a page of the user's entries, newest first."""
         wanted = PageQuery(reader, filter, superseded, after, limit)
         check_page(wanted)
-        found = await self._read(app, user, lambda connection, known: page(connection, known, wanted))
+        found = await self._read(app, user, lambda connection, known: entry_page(connection, known, wanted))
         return found or Page((), None)
 
     async def get(self, app: str, user: str, id: str, *, reader: MemoryReader = EVERYTHING) -> MemoryEntry | None:
-        return await self._read(app, user, lambda connection, known: get(connection, known, id, reader))
+        return await self._read(app, user, lambda connection, known: get_entry(connection, known, id, reader))
 
     async def forget(self, app: str, user: str, *, ids: Collection[str] | None = None, session: str | None = None) -> int:
         """Deletes entries by id, those of a session, or all of the user. Returns their number. Raises UserOnHold."""
@@ -295,7 +295,7 @@ def conditions(filter_: MemoryFilter) -> list[ColumnElement[bool]]:
     return found
 
 
-def _read(connection: Connection, statement: Select[Any]) -> list[MemoryRow]:
+def _read_rows(connection: Connection, statement: Select[Any]) -> list[MemoryRow]:
     return [MemoryRow(row) for row in connection.execute(statement)]
 
 
@@ -342,7 +342,7 @@ def check_page(wanted: PageQuery) -> int | None:
     return before
 
 
-def page(connection: Connection, user: MemoryUser, wanted: PageQuery) -> Page[MemoryEntry]:
+def entry_page(connection: Connection, user: MemoryUser, wanted: PageQuery) -> Page[MemoryEntry]:
     """Returns a page of entries, newest first. Raises CursorInvalid."""
     before = check_page(wanted)
     view = view_of(connection, wanted.reader, user.now)
@@ -372,7 +372,7 @@ def _backwards(
         statement = select(*COLUMNS).where(is_wanted, or_(_m.expires.is_(None), _m.expires > user.now))
         if before is not None:
             statement = statement.where(_m.number < before)
-        rows = _read(connection, statement.order_by(_m.number.desc()).limit(size))
+        rows = _read_rows(connection, statement.order_by(_m.number.desc()).limit(size))
         seen = [row for row in rows if view.has(row)]
         replaced = frozenset() if superseded else superseded_ids(connection, user.owner, view, [row.id for row in seen])
         yield from (row for row in seen if row.id not in replaced)
@@ -390,7 +390,7 @@ def by_ids(connection: Connection, owner: int, ids: Sequence[str]) -> dict[str, 
     return {row.id: row.entry() for row in rows}
 
 
-def get(connection: Connection, user: MemoryUser, id_: str, reader: MemoryReader) -> MemoryEntry | None:
+def get_entry(connection: Connection, user: MemoryUser, id_: str, reader: MemoryReader) -> MemoryEntry | None:
     """Returns an entry that the reader sees, superseded or not."""
     row = connection.execute(_BY_IDS, {"at_owner": user.owner, "ids": [id_]}).first() if "\0" not in id_ else None
     if row is None:

@@ -108,7 +108,7 @@ class _Room:
 
 
 @cache
-def _insert(dialect: str) -> PreparedStatement:
+def _insert_entries(dialect: str) -> PreparedStatement:
     """Returns the statement that inserts entries, except those whose id is stored already."""
     inserted = insert_for(dialect, memories).values(column_params(memories))
     return PreparedStatement(inserted.on_conflict_do_nothing(index_elements=["owner", "entry_id"]).inline())
@@ -145,7 +145,7 @@ def remember(connection: Connection, app: str, user: str, new: Sequence[NewEntry
     if room is not None:
         known = _known(connection, owner, list(words)) if room.entries > ENTRIES else {}
         added = [by_id[id_] for id_ in words if id_ not in known][: _left(user, room, len(known), strict=strict)]
-        stored = _add(connection, owner, added, words, room)
+        stored = _add_entries(connection, owner, added, words, room)
     if stored < len(by_id):
         _show_again(connection, owner, by_id)
 
@@ -181,7 +181,7 @@ def _left(user: str, room: _Room, known: int, *, strict: bool) -> int | None:
     return max(0, room.size - known - above)
 
 
-def _add(
+def _add_entries(
     connection: Connection, owner: int, added: Sequence[NewEntry], words: Mapping[str, Mapping[str, int]], room: _Room
 ) -> int:
     """Stores those entries that are new, gives back the room of the others, and returns how many it stored."""
@@ -190,7 +190,7 @@ def _add(
         _row(owner, room.first + at, each, _length(words[each.entry.id]), older[at], room.now) for at, each in enumerate(added)
     ]
     # Nearly always all are new: then this one statement is enough.
-    if rows and _insert(connection.dialect.name).run_many(connection, rows) < len(rows):
+    if rows and _insert_entries(connection.dialect.name).run_many(connection, rows) < len(rows):
         known = _known(connection, owner, [row["entry_id"] for row in rows])
         rows = [row for row in rows if known[row["entry_id"]][0] == row["number"]]
     if len(rows) < room.size:
@@ -438,22 +438,22 @@ def redacted(body: str, forgotten: Iterable[str]) -> str:
     longest_first = sorted(filter(None, forgotten), key=len, reverse=True)
     actions = event.get("actions") or {}
     for step in actions.get("steps") or ():
-        step["value"] = _without(step.get("value"), longest_first)
+        step["value"] = _without_texts(step.get("value"), longest_first)
     for name in ("note", "note_memory"):
         if name in actions:
-            actions[name] = _without(actions[name], longest_first)
+            actions[name] = _without_texts(actions[name], longest_first)
     for part in (event.get("content") or {}).get("parts") or ():
         if part.get("kind") == "tool_result":
-            part["result"] = _without(part.get("result"), longest_first)
+            part["result"] = _without_texts(part.get("result"), longest_first)
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
-def _without(value: Any, texts: Sequence[str]) -> Any:
+def _without_texts(value: Any, texts: Sequence[str]) -> Any:
     """Returns a JSON value without these texts: whole strings, and long texts inside strings."""
     if isinstance(value, list):
-        return [_without(each, texts) for each in value]
+        return [_without_texts(each, texts) for each in value]
     if isinstance(value, dict):
-        return {key: _without(each, texts) for key, each in value.items()}
+        return {key: _without_texts(each, texts) for key, each in value.items()}
     if not isinstance(value, str):
         return value
     for text in texts:

@@ -44,10 +44,10 @@ def record(connection: Connection, app: str, act: Act, now: str) -> None:
 
 def record_all(connection: Connection, app: str, acts: Iterable[Act], now: str) -> None:
     """Appends entries in the transaction of their acts. The last one counts as the newest."""
-    connection.execute(insert(audit).inline(), [_row(app, act, now) for act in acts])
+    connection.execute(insert(audit).inline(), [_audit_row(app, act, now) for act in acts])
 
 
-def _row(app: str, act: Act, now: str) -> dict[str, Any]:
+def _audit_row(app: str, act: Act, now: str) -> dict[str, Any]:
     """Returns the row of an act."""
     return {
         "owner": owner_of(app, act.user or ""),
@@ -63,7 +63,7 @@ def _row(app: str, act: Act, now: str) -> dict[str, Any]:
 
 
 @cache
-def _page(*, user: bool, action: bool) -> Select[Any]:
+def _audit_page(*, user: bool, action: bool) -> Select[Any]:
     """Returns the query for a page of the audit log, newest first."""
     found = select(audit).where(_a.app == bindparam("at_app"), _a.id < bindparam("before"))
     if user:
@@ -85,7 +85,7 @@ def entries(
         values |= {"at_owner": owner_of(app, user), "at_user": user}
     if action is not None:
         values["at_action"] = action
-    rows = connection.execute(_page(user=user is not None, action=action is not None), values).all()
+    rows = connection.execute(_audit_page(user=user is not None, action=action is not None), values).all()
     return Page(tuple(map(_entry, rows[:limit])), cursor("audit", rows[limit - 1].id) if len(rows) > limit else None)
 
 
@@ -104,12 +104,12 @@ def _entry(row: AnyRow) -> AuditEntry:
 
 _h = holds.c
 
-_OF_USER = (_h.owner == bindparam("at_owner")) & (_h.app == bindparam("at_app")) & (_h.user_id == bindparam("at_user"))
-_FIRST = select(_h.hold_id).where(_OF_USER).order_by(_h.created_at, _h.hold_id).limit(1)
-_LIST = select(holds).where(_h.app == bindparam("at_app")).order_by(_h.created_at, _h.hold_id)
-_LIST_OF_USER = select(holds).where(_OF_USER).order_by(_h.created_at, _h.hold_id)
-_REMOVE = delete(holds).where(_h.app == bindparam("at_app"), _h.hold_id == bindparam("at_id")).returning(_h.user_id)
-_LOCK = select(func.pg_advisory_xact_lock(bindparam("at_owner")))
+_HOLD_OF_USER = (_h.owner == bindparam("at_owner")) & (_h.app == bindparam("at_app")) & (_h.user_id == bindparam("at_user"))
+_FIRST_HOLD = select(_h.hold_id).where(_HOLD_OF_USER).order_by(_h.created_at, _h.hold_id).limit(1)
+_LIST_HOLDS = select(holds).where(_h.app == bindparam("at_app")).order_by(_h.created_at, _h.hold_id)
+_LIST_HOLDS_OF_USER = select(holds).where(_HOLD_OF_USER).order_by(_h.created_at, _h.hold_id)
+_REMOVE_HOLD = delete(holds).where(_h.app == bindparam("at_app"), _h.hold_id == bindparam("at_id")).returning(_h.user_id)
+_LOCK_USER = select(func.pg_advisory_xact_lock(bindparam("at_owner")))
 
 
 class SqlHolds:
@@ -119,36 +119,36 @@ class SqlHolds:
         self._executor, self._issuer = executor, issuer
 
     async def add(self, app: str, hold: Hold) -> None:
-        await self._executor.write(lambda connection: _add(connection, app, hold))
+        await self._executor.write(lambda connection: _add_hold(connection, app, hold))
 
     async def remove(self, app: str, id: str, *, actor: str) -> bool:
         now = time_text(self._issuer.now())
-        return await self._executor.write(lambda connection: _remove(connection, app, id, actor, now))
+        return await self._executor.write(lambda connection: _remove_hold(connection, app, id, actor, now))
 
     async def list(self, app: str, *, user: str | None = None) -> Sequence[Hold]:
-        return await self._executor.read(lambda connection: _list(connection, app, user))
+        return await self._executor.read(lambda connection: _list_holds(connection, app, user))
 
 
 def lock_user(connection: Connection, app: str, user: str) -> None:
     """Excludes, until the end of the transaction, that a hold is added while the user's data is deleted."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK, {"at_owner": owner_of(app, user)})
+        connection.execute(_LOCK_USER, {"at_owner": owner_of(app, user)})
 
 
 def check_no_hold(connection: Connection, app: str, user: str) -> None:
     """Raises UserOnHold when the user has a hold."""
     lock_user(connection, app, user)
-    hold = connection.execute(_FIRST, _at(app, user)).scalar()
+    hold = connection.execute(_FIRST_HOLD, _hold_at(app, user)).scalar()
     if hold is not None:
         raise UserOnHold(f"Legal hold {hold!r} prevents the deletion of this user's data.", fix="An admin can remove the hold.")
 
 
 @cache
-def _insert(dialect: str) -> ReturningInsert[Any]:
+def _insert_hold(dialect: str) -> ReturningInsert[Any]:
     return insert_for(dialect, holds).values(column_params(holds)).on_conflict_do_nothing().returning(_h.hold_id)
 
 
-def _add(connection: Connection, app: str, hold: Hold) -> None:
+def _add_hold(connection: Connection, app: str, hold: Hold) -> None:
     """Stores a legal hold and its audit entry. A hold that exists stays as it is."""
     if any("\0" in text for text in (app, hold.id, hold.user, hold.author, hold.reason)):
         raise StoreError("A hold cannot be stored: a text holds the character NUL.", fix="Leave it out.")
@@ -163,20 +163,21 @@ def _add(connection: Connection, app: str, hold: Hold) -> None:
         "created_at": at,
         "reason": hold.reason,
     }
-    if connection.execute(_insert(connection.dialect.name), row).first() is not None:
+    if connection.execute(_insert_hold(connection.dialect.name), row).first() is not None:
         record(connection, app, Act(hold.author, "hold.added", hold.user, details={"hold": hold.id}), at)
 
 
-def _remove(connection: Connection, app: str, id: str, actor: str, now: str) -> bool:
-    user = connection.execute(_REMOVE, {"at_app": app, "at_id": id}).scalar()
+def _remove_hold(connection: Connection, app: str, id: str, actor: str, now: str) -> bool:
+    user = connection.execute(_REMOVE_HOLD, {"at_app": app, "at_id": id}).scalar()
     if user is None:
         return False
     record(connection, app, Act(actor, "hold.removed", user, details={"hold": id}), now)
     return True
 
 
-def _list(connection: Connection, app: str, user: str | None) -> list[Hold]:
-    rows = connection.execute(_LIST, {"at_app": app}) if user is None else connection.execute(_LIST_OF_USER, _at(app, user))
+def _list_holds(connection: Connection, app: str, user: str | None) -> list[Hold]:
+    at = {"at_app": app} if user is None else _hold_at(app, user)
+    rows = connection.execute(_LIST_HOLDS if user is None else _LIST_HOLDS_OF_USER, at)
     return [_hold(row) for row in rows]
 
 
@@ -184,5 +185,5 @@ def _hold(row: AnyRow) -> Hold:
     return Hold(id=row.hold_id, user=row.user_id, author=row.author, at=moment(row.created_at), reason=row.reason)
 
 
-def _at(app: str, user: str) -> dict[str, Any]:
+def _hold_at(app: str, user: str) -> dict[str, Any]:
     return {"at_owner": owner_of(app, user), "at_app": app, "at_user": user}

@@ -262,7 +262,8 @@ def erase_some(connection: Connection, erased: ErasedUser) -> bool:
 def delete_keys(connection: Connection, app: str, user: str) -> None:
     """Deletes the API keys that identify the user."""
     of_app = select(keys.c.app, keys.c.key_id, keys.c.body).where(keys.c.app == app)
-    _delete(connection, keys, [row for row in connection.execute(of_app) if ApiKey.model_validate_json(row.body).user == user])
+    rows = [row for row in connection.execute(of_app) if ApiKey.model_validate_json(row.body).user == user]
+    _delete_rows(connection, keys, rows)
 
 
 def _delete_of_user(table: Table) -> Callable[[Connection, ErasedUser], bool]:
@@ -272,46 +273,46 @@ def _delete_of_user(table: Table) -> Callable[[Connection, ErasedUser], bool]:
         c = table.c
         is_kept = exists().where(sessions.c.owner == c.owner, sessions.c.number == c.session)
         is_theirs = and_(c.owner == erased.owner, c.app == erased.app, c.user_id == erased.user, ~is_kept)
-        return _delete(connection, table, _some(connection, table, is_theirs))
+        return _delete_rows(connection, table, _some_rows(connection, table, is_theirs))
 
     return step
 
 
 def _delete_claims_by(connection: Connection, erased: ErasedUser) -> bool:
     is_theirs = and_(label_claims.c.app == erased.app, label_claims.c.reviewer.in_(erased.actors))
-    return _delete(connection, label_claims, _some(connection, label_claims, is_theirs))
+    return _delete_rows(connection, label_claims, _some_rows(connection, label_claims, is_theirs))
 
 
 def _clear_audit(connection: Connection, erased: ErasedUser) -> bool:
     a = audit.c
-    rows = _some(connection, audit, and_(a.owner == erased.owner, a.app == erased.app, a.user_id == erased.user))
+    rows = _some_rows(connection, audit, and_(a.owner == erased.owner, a.app == erased.app, a.user_id == erased.user))
     cleared = {"user_id": None, "session_id": None, "details": "{}"}
-    return _change(connection, audit, rows, lambda _row: cleared)
+    return _change_rows(connection, audit, rows, lambda _row: cleared)
 
 
 def _rename(table: Table, column: Column[Any]) -> Callable[[Connection, ErasedUser], bool]:
     def step(connection: Connection, erased: ErasedUser) -> bool:
-        rows = _some(connection, table, and_(table.c.app == erased.app, column.in_(erased.actors)))
-        return _change(connection, table, rows, lambda _row: {column.name: ERASED})
+        rows = _some_rows(connection, table, and_(table.c.app == erased.app, column.in_(erased.actors)))
+        return _change_rows(connection, table, rows, lambda _row: {column.name: ERASED})
 
     return step
 
 
 def _rename_labels_by(connection: Connection, erased: ErasedUser) -> bool:
-    rows = _some(connection, labels, and_(labels.c.app == erased.app, labels.c.author.in_(erased.actors)))
+    rows = _some_rows(connection, labels, and_(labels.c.app == erased.app, labels.c.author.in_(erased.actors)))
     # Several erased authors may have labelled the same decision.
-    return _change(connection, labels, rows, lambda _row: {"author": f"{ERASED}-{new_id()}", "note": ""})
+    return _change_rows(connection, labels, rows, lambda _row: {"author": f"{ERASED}-{new_id()}", "note": ""})
 
 
 def _rename_changes_by(connection: Connection, erased: ErasedUser) -> bool:
     """Removes the user as the author of label changes, a batch at a time. Returns whether there may be more."""
     m = label_changes.c
-    rows = _some(connection, label_changes, and_(m.app == erased.app, m.author.in_(erased.actors)))
+    rows = _some_rows(connection, label_changes, and_(m.app == erased.app, m.author.in_(erased.actors)))
 
     def changed(row: AnyRow) -> dict[str, Any]:
         return {"author": ERASED, "before": _without_author(row.before), "after": _without_author(row.after)}
 
-    return _change(connection, label_changes, rows, changed)
+    return _change_rows(connection, label_changes, rows, changed)
 
 
 def _without_author(label: str | None) -> str | None:
@@ -320,17 +321,17 @@ def _without_author(label: str | None) -> str | None:
     return Label.model_validate_json(label).replace(author=ERASED, note="").model_dump_json()
 
 
-def _some(connection: Connection, table: Table, condition: Any) -> Sequence[AnyRow]:
+def _some_rows(connection: Connection, table: Table, condition: Any) -> Sequence[AnyRow]:
     return connection.execute(select(table).where(condition).limit(STEP_ROWS)).all()
 
 
-def _delete(connection: Connection, table: Table, rows: Sequence[AnyRow]) -> bool:
+def _delete_rows(connection: Connection, table: Table, rows: Sequence[AnyRow]) -> bool:
     if rows:
         connection.execute(delete(table).where(_is_row(table)), [_key_of(table, row) for row in rows])
     return bool(rows)
 
 
-def _change(
+def _change_rows(
     connection: Connection, table: Table, rows: Sequence[AnyRow], changed: Callable[[AnyRow], Mapping[str, Any]]
 ) -> bool:
     """Updates these rows with the values that `changed` returns. Returns whether there were any."""

@@ -30,7 +30,7 @@ _TOUCH = update(version).values(version_num=version.c.version_num)
 
 
 def is_current(connection: Connection) -> bool:
-    return find_revision(connection) == SCHEMA and not is_pending(connection)
+    return find_revision(connection) == SCHEMA and not has_old_tables(connection)
 
 
 def migrate(connection: Connection, database: str) -> None:
@@ -110,13 +110,13 @@ def read_status(url: str) -> SchemaStatus:
         path = os.path.abspath(str(parsed.database))
         if not os.path.exists(path):
             return SchemaStatus(None, SCHEMA, False)
-        return _read(URL.create("sqlite", database=f"file:{path}", query={"mode": "ro", "uri": "true"}), path)
+        return _read_database(URL.create("sqlite", database=f"file:{path}", query={"mode": "ro", "uri": "true"}), path)
     shown = parsed.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
     parsed = parsed.set(drivername="postgresql+psycopg").update_query_dict({"connect_timeout": str(CONNECT_SECONDS)})
-    return _read(parsed, shown)
+    return _read_database(parsed, shown)
 
 
-def _read(url: URL, shown: str) -> SchemaStatus:
+def _read_database(url: URL, shown: str) -> SchemaStatus:
     """Reads the database's revision. Raises MissingExtra, StoreUnavailable."""
     try:
         engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
@@ -125,7 +125,7 @@ def _read(url: URL, shown: str) -> SchemaStatus:
     try:
         with engine.connect() as connection:
             found = find_revision(connection)
-            return SchemaStatus(found, SCHEMA, found == SCHEMA and is_pending(connection))
+            return SchemaStatus(found, SCHEMA, found == SCHEMA and has_old_tables(connection))
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]
         raise StoreUnavailable(f"{shown} cannot be read: {reason}.", fix="Check the store's URL.") from error
@@ -204,14 +204,14 @@ _SESSION = text(
 )
 
 
-def is_pending(connection: Connection) -> bool:
+def has_old_tables(connection: Connection) -> bool:
     """Returns whether old tables still hold rows."""
     return inspect(connection).has_table(PROGRESS)
 
 
 def move_some(connection: Connection) -> bool:
     """Moves about `STEP_ROWS` rows, and drops the old tables after the last one. Returns whether there are more."""
-    if not is_pending(connection):
+    if not has_old_tables(connection):
         return False
     moved = _move_state(connection)
     while moved < STEP_ROWS:
@@ -254,7 +254,7 @@ def _move_session(connection: Connection, session: dict[str, Any], most: int) ->
                 return moved
     for statement in (_LABELS, _LABELLED, _JOBS, _PUSHES):
         moved += connection.execute(statement, session | at).rowcount
-    row = session | at | {"spans": _spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
+    row = session | at | {"spans": _moved_spans(connection, session["id"]), "bytes": connection.execute(_SIZE, at).scalar_one()}
     connection.execute(_SESSION, row | {"accepted": connection.execute(_ACCEPTED, at).scalar_one()})
     connection.execute(_PASSED, at)
     return moved + 1
@@ -269,13 +269,13 @@ def _move_messages(connection: Connection, at: dict[str, Any]) -> int:
 
 
 def _move_decisions(connection: Connection, at: dict[str, Any]) -> int:
-    rows = [_decision(row._asdict(), at) for row in connection.execute(_DECISIONS, at)]
+    rows = [_moved_decision(row._asdict(), at) for row in connection.execute(_DECISIONS, at)]
     if rows:
         connection.execute(_DECISION, rows)
     return len(rows)
 
 
-def _decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
+def _moved_decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
     """Returns an old row of a decision as a row of today's table."""
     selection = from_json(row["selection"])
     record = {key: value for key, value in selection.items() if key not in {"agent", "method", "confidence", "fingerprint"}}
@@ -286,7 +286,7 @@ def _decision(row: dict[str, Any], at: dict[str, Any]) -> dict[str, Any]:
     return moved | {"record": json.dumps(record, ensure_ascii=False, separators=(",", ":"))}
 
 
-def _spans(connection: Connection, session: int) -> str | None:
+def _moved_spans(connection: Connection, session: int) -> str | None:
     spans: Spans = whole(session)
     for sequence in connection.execute(_HIDDEN, {"id": session}).scalars():
         spans = without(spans, sequence, sequence)

@@ -381,7 +381,7 @@ def back_up(url: URL, target: Path) -> None:
         raise StoreUnavailable(
             f"The database {source} cannot be copied: {error}.", fix="Check the disk and try again."
         ) from error
-    _check(target)
+    _check_copy(target)
 
 
 def empty_place(url: URL) -> Path:
@@ -396,11 +396,11 @@ def empty_place(url: URL) -> Path:
 def restore(url: URL, source: Path) -> None:
     """Moves a checked copy to the database's place, on the same disk."""
     place = empty_place(url)
-    _check(source)
+    _check_copy(source)
     os.replace(source, place)
 
 
-def _check(file: Path) -> None:
+def _check_copy(file: Path) -> None:
     """Raises StoreCorrupt if SQLite finds damage in the copy."""
     try:
         with closing(sqlite3.connect(file)) as connection:
