@@ -143,7 +143,7 @@ class SqlMemory:
         self, app: str, user: str, encoder: str, numbers: Sequence[int], vectors: "NDArray[np.float32]"
     ) -> None:
         owner = owner_of(app, user)
-        await self._executor.write(lambda connection: memory_index.put(connection, owner, encoder, numbers, vectors))
+        await self._executor.write(lambda connection: memory_index.put_vectors(connection, owner, encoder, numbers, vectors))
 
     async def _read(self, app: str, user: str, work: Callable[[Connection, MemoryUser], T]) -> T | None:
         """Returns the result of a read; None for a user without a memory. Entries that it finds expired are deleted first."""

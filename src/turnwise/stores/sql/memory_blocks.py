@@ -84,11 +84,11 @@ def read_rows(connection: Connection, owner: int, first: int, end: int) -> Itera
     at = first
     for block, body in _PACKED.rows(connection, {"at_owner": owner, "first": -(-first // BLOCK), "end": end // BLOCK}):
         if at < block * BLOCK:
-            yield _read(connection, owner, at, block * BLOCK)
-        yield _unpacked(body)
+            yield _read_entries(connection, owner, at, block * BLOCK)
+        yield _unpacked_body(body)
         at = (block + 1) * BLOCK
     if at < end:
-        yield _read(connection, owner, at, end)
+        yield _read_entries(connection, owner, at, end)
 
 
 def pack_blocks(connection: Connection, owner: int, first: int, end: int) -> None:
@@ -105,7 +105,7 @@ def pack_blocks(connection: Connection, owner: int, first: int, end: int) -> Non
     missing = [block for block in range(row[0] // BLOCK, end // BLOCK) if block not in packed]
     filled = end // BLOCK - first // BLOCK
     for block in missing[-max(AT_ONCE, filled) :]:
-        body = _pack(_read(connection, owner, block * BLOCK, (block + 1) * BLOCK))
+        body = _packed_body(_read_entries(connection, owner, block * BLOCK, (block + 1) * BLOCK))
         _INSERT.run_many(connection, [{"owner": owner, "block": block, "body": body}])
 
 
@@ -116,7 +116,7 @@ def unpack_blocks(connection: Connection, owner: int, numbers: Iterable[int]) ->
         connection.execute(_DELETE, {"at_owner": owner, "blocks": sorted(blocks)})
 
 
-def _read(connection: Connection, owner: int, first: int, end: int) -> Rows:
+def _read_entries(connection: Connection, owner: int, first: int, end: int) -> Rows:
     """Reads the values of entries with numbers from `first` up to `end` as an array."""
     rows = _ROWS.rows(connection, {"at_owner": owner, "first": first, "end": end})
     values = np.empty(len(rows), ROW)
@@ -138,13 +138,13 @@ def _columns(rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
         yield [codes[name] for name in names]
 
 
-def _pack(rows: Rows) -> bytes:
+def _packed_body(rows: Rows) -> bytes:
     roles = {number: sorted(names) for number, names in rows.roles.items()}
     count = np.array([len(rows.values)], "<i8")
     return count.tobytes() + rows.values.tobytes() + (json.dumps(roles).encode() if roles else b"")
 
 
-def _unpacked(body: bytes) -> Rows:
+def _unpacked_body(body: bytes) -> Rows:
     count = int(np.frombuffer(body, "<i8", 1)[0])
     values = np.frombuffer(body, ROW, count, 8)
     roles = body[8 + count * ROW.itemsize :]
@@ -178,7 +178,7 @@ _REMOVE_UNPACKED = delete(memory_terms).where(_IS_UNPACKED, _t.block.in_(bindpar
 
 
 @cache
-def _append(dialect: str) -> PreparedStatement:
+def _append_words(dialect: str) -> PreparedStatement:
     values: dict[str, Any] = {name: bindparam(name) for name in ("owner", "term", "block", "body")}
     inserted = insert_for(dialect, memory_terms).values(values)
     added = {"body": _t.body + inserted.excluded.body}
@@ -207,18 +207,18 @@ def _add_to_blocks(connection: Connection, owner: int, numbered: Iterable[tuple[
         length = _stored_length(words)
         for term, count in words.items():
             at = (term, number // BLOCK)
-            rows[at] = rows.get(at, "") + _digits(number, count, length)
+            rows[at] = rows.get(at, "") + _word_digits(number, count, length)
     if rows:
         # In one order everywhere, so that two transactions never deadlock.
         values = [{"owner": owner, "term": term, "block": block, "body": rows[term, block]} for term, block in sorted(rows)]
-        _append(connection.dialect.name).run_many(connection, values)
+        _append_words(connection.dialect.name).run_many(connection, values)
 
 
 def _stored_length(words: Mapping[str, int]) -> int:
     return min(sum(words.values()), 0xFFFF)
 
 
-def _digits(number: int, count: int, length: int) -> str:
+def _word_digits(number: int, count: int, length: int) -> str:
     return f"{number % BLOCK:02x}{min(count, 255):02x}{length:04x}"
 
 
@@ -227,7 +227,7 @@ def _block_rows(number: int, counts: Mapping[str, int], words: Iterable[str]) ->
     length = _stored_length(counts)
     for word in words:
         if (count := counts.get(word)) is not None:
-            yield word, number // BLOCK, _digits(number, count, length)
+            yield word, number // BLOCK, _word_digits(number, count, length)
 
 
 def remove_words(connection: Connection, owner: int, numbered: Sequence[tuple[int, str]]) -> None:
@@ -241,22 +241,20 @@ def remove_words(connection: Connection, owner: int, numbered: Sequence[tuple[in
         found = connection.execute(_WORD_ROWS, {"at_owner": owner, "at_block": block, "terms": list(places)}).all()
         at = {"at_owner": owner, "at_block": block}
         for term, _, body in sorted(found):
-            left = _without(body, places[term])
+            left = _without_places(body, places[term])
             if left:
                 connection.execute(_SET, at | {"at_term": term, "body": left})
             else:
                 connection.execute(_REMOVE, at | {"at_term": term})
 
 
-def _without(body: str, places: set[int]) -> str:
+def _without_places(body: str, places: set[int]) -> str:
     parts = [body[at : at + _DIGITS] for at in range(0, len(body), _DIGITS)]
     return "".join(part for part in parts if int(part[:2], 16) not in places)
 
 
 def read_postings(connection: Connection, owner: int, words: Sequence[str]) -> dict[str, Postings]:
     """Returns the entries that have these words."""
-    import numpy as np
-
     if not words:
         return {}
     bodies: dict[str, list[str]] = {}

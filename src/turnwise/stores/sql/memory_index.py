@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,6 @@ from turnwise.stores.sql.memory_blocks import KIND_CODES, NO_SCOPE, ROW, SPAN_CO
 from turnwise.stores.sql.memory_rows import MemoryUser, View, memories, memory_links, memory_users, memory_vectors
 from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.tables import column_params
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from turnwise.matching.recall import CodedVectors
 
 CACHE_BYTES = 128 * 1024 * 1024
 """The most memory that the indexes of users take in one process."""
@@ -95,7 +89,7 @@ class UserIndex:
             self._add_vectors(older._rows["number"], older._coded)
             self._encoded = older._encoded
         if encoder is not None and self._count and self._encoded < self._rows["number"][-1]:
-            for block in read_after(connection, user.owner, encoder, self._encoded):
+            for block in read_vectors(connection, user.owner, encoder, self._encoded):
                 self._add_vectors(block.numbers, block.coded)
 
     def allowed(self, view: View, filter_: MemoryFilter, session: int | None) -> Mask:
@@ -280,8 +274,8 @@ _LOCK = PreparedStatement(select(_u.version).where(_u.owner == bindparam("at_own
 class Vectors(NamedTuple):
     """The vectors of a user's entries under one encoder, in the order of the entries' numbers."""
 
-    numbers: "NDArray[np.int64]"
-    coded: "CodedVectors"
+    numbers: NDArray[np.int64]
+    coded: CodedVectors
 
 
 def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> Sequence[UnencodedText]:
@@ -290,18 +284,14 @@ def unencoded(connection: Connection, owner: int, encoder: str, limit: int) -> S
     return [UnencodedText(*row) for row in rows]
 
 
-def read_after(connection: Connection, owner: int, encoder: str, after: int) -> Iterator[Vectors]:
+def read_vectors(connection: Connection, owner: int, encoder: str, after: int) -> Iterator[Vectors]:
     """Yields the vectors of entries with higher numbers, in blocks in the order of the numbers."""
     for row in _READ.stream(connection, {"at_owner": owner, "at_encoder": encoder, "after": after}):
-        yield _later(_unpacked(row[0]), after)
+        yield _later_vectors(_unpacked_vectors(row[0]), after)
 
 
-def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int], vectors: "NDArray[np.float32]") -> None:
+def put_vectors(connection: Connection, owner: int, encoder: str, numbers: Sequence[int], vectors: NDArray[np.float32]) -> None:
     """Stores vectors, except of entries that are gone, and of those that another process encoded meanwhile."""
-    import numpy as np
-
-    from turnwise.matching.recall import CodedVectors
-
     if connection.dialect.name != "sqlite":  # where there is one writer at a time
         _LOCK.row(connection, {"at_owner": owner})
     at = {"at_owner": owner, "at_encoder": encoder}
@@ -313,55 +303,47 @@ def put(connection: Connection, owner: int, encoder: str, numbers: Sequence[int]
     stored = Vectors(np.array([numbers[place] for place in kept], np.int64), CodedVectors.of(vectors[kept]))
     if small_rows and (small_rows >= SMALL_ROWS or in_small + len(kept) >= BLOCK_VECTORS):
         small = _SMALL_BODIES.rows(connection, at)
-        stored = _joined([*(_unpacked(body) for _, body in small), stored])
+        stored = _joined_vectors([*(_unpacked_vectors(body) for _, body in small), stored])
         _DELETE.run_many(connection, [at | {"at_first": first} for first, _ in small])
-    _INSERT.run_many(connection, [_row(owner, encoder, part) for part in _parts(stored)])
+    _INSERT.run_many(connection, [_vectors_row(owner, encoder, part) for part in _parts_of(stored)])
     if others and not unencoded(connection, owner, encoder, 1):
         # All entries have a vector of this encoder: those of an earlier one are of no more use.
         _DELETE_OTHERS.run_many(connection, [at])
 
 
-def remove(connection: Connection, owner: int, numbers: Collection[int]) -> None:
+def remove_vectors(connection: Connection, owner: int, numbers: Collection[int]) -> None:
     """Removes the vectors of entries."""
-    import numpy as np
-
     span = {"at_owner": owner, "lowest": min(numbers), "highest": max(numbers)}
     for encoder, first, body in connection.execute(_HOLDING, span).all():
-        held = _unpacked(body)
+        held = _unpacked_vectors(body)
         stays = ~np.isin(held.numbers, np.fromiter(numbers, np.int64))
         if stays.all():
             continue
         _DELETE.run_many(connection, [{"at_owner": owner, "at_encoder": encoder, "at_first": first}])
         if stays.any():
-            _INSERT.run_many(connection, [_row(owner, encoder, _chosen(held, stays))])
+            _INSERT.run_many(connection, [_vectors_row(owner, encoder, _chosen_vectors(held, stays))])
 
 
-def _parts(vectors: Vectors) -> Sequence[Vectors]:
+def _parts_of(vectors: Vectors) -> Sequence[Vectors]:
     starts = range(0, len(vectors.numbers), BLOCK_VECTORS)
-    return [_chosen(vectors, slice(at, at + BLOCK_VECTORS)) for at in starts]
+    return [_chosen_vectors(vectors, slice(at, at + BLOCK_VECTORS)) for at in starts]
 
 
-def _row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:
+def _vectors_row(owner: int, encoder: str, vectors: Vectors) -> dict[str, Any]:
     first, last = int(vectors.numbers[0]), int(vectors.numbers[-1])
     at = {"owner": owner, "encoder": encoder, "first": first, "last": last}
-    return at | {"count": len(vectors.numbers), "body": _packed(vectors)}
+    return at | {"count": len(vectors.numbers), "body": _packed_vectors(vectors)}
 
 
-def _packed(vectors: Vectors) -> bytes:
+def _packed_vectors(vectors: Vectors) -> bytes:
     """Returns vectors as bytes."""
-    import numpy as np
-
     count, coded = np.array([len(vectors.numbers)], "<i8"), vectors.coded
     parts = (count, vectors.numbers.astype("<i8"), coded.scales.astype("<f4"), coded.codes)
     return b"".join(part.tobytes() for part in parts)
 
 
-def _unpacked(body: bytes) -> Vectors:
+def _unpacked_vectors(body: bytes) -> Vectors:
     """Returns the vectors that `_packed` packed."""
-    import numpy as np
-
-    from turnwise.matching.recall import CodedVectors
-
     count = int(np.frombuffer(body, "<i8", 1)[0])
     numbers = np.frombuffer(body, "<i8", count, 8)
     scales = np.frombuffer(body, "<f4", count, 8 + 8 * count)
@@ -369,22 +351,18 @@ def _unpacked(body: bytes) -> Vectors:
     return Vectors(numbers, CodedVectors(codes, scales))
 
 
-def _joined(parts: Sequence[Vectors]) -> Vectors:
-    import numpy as np
-
-    from turnwise.matching.recall import CodedVectors
-
+def _joined_vectors(parts: Sequence[Vectors]) -> Vectors:
     columns = ([each.numbers for each in parts], *zip(*(each.coded for each in parts), strict=True))
     numbers, codes, scales = map(np.concatenate, columns)
     return Vectors(numbers, CodedVectors(codes, scales))
 
 
-def _chosen(vectors: Vectors, index: Any) -> Vectors:
+def _chosen_vectors(vectors: Vectors, index: Any) -> Vectors:
     """Returns the vectors of a slice, or those at which a mask is true."""
     coded = vectors.coded
     return Vectors(vectors.numbers[index], coded._replace(codes=coded.codes[index], scales=coded.scales[index]))
 
 
-def _later(vectors: Vectors, after: int) -> Vectors:
+def _later_vectors(vectors: Vectors, after: int) -> Vectors:
     new = vectors.numbers > after
-    return vectors if new.all() else _chosen(vectors, new)
+    return vectors if new.all() else _chosen_vectors(vectors, new)

@@ -17,7 +17,7 @@ from turnwise.facts.memory import ENTRIES, FORGOTTEN, SPAN_SECONDS, SUPERSEDED, 
 from turnwise.matching.terms import terms
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.memory_blocks import BLOCK, add_words, pack_blocks, remove_words, unpack_blocks
-from turnwise.stores.sql.memory_index import remove as remove_vectors
+from turnwise.stores.sql.memory_index import remove_vectors
 from turnwise.stores.sql.memory_rows import (
     body_of,
     body_text,
