@@ -10,7 +10,7 @@ from turnwise.agents.members import members_of
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import End, Event
 from turnwise.facts.hints import did_you_mean
-from turnwise.matching.slots import SlotPattern
+from turnwise.matching.patterns import SlotPattern
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.definitions import MadeOfTemplates, ReplyTemplate

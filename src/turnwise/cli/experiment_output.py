@@ -9,8 +9,8 @@ from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.cli.text_layout import fit_table
+from turnwise.learning.experiment_statistics import Paired
 from turnwise.learning.experiments import Comparison, ExperimentResult
-from turnwise.learning.paired import Paired
 from turnwise.ports.experiments import METRICS, ExperimentRecord
 
 

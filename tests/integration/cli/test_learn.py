@@ -11,7 +11,7 @@ from cli_play import turnwise, written
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.access.api_keys import caller_id
 from turnwise.facts.sessions import SessionKey
-from turnwise.learning.wear import JUDGED
+from turnwise.learning.draft_gain import JUDGED
 from turnwise.ports.decisions import Label
 from turnwise.ports.records import Act
 from turnwise.testing import BagOfWordsEncoder

@@ -12,7 +12,7 @@ from turnwise.client import Client
 from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, RequestInvalid, StaleWriter
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.facts.selections import Selection
-from turnwise.learning.experiment_control import start
+from turnwise.learning.experiments import start
 from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord, ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
 

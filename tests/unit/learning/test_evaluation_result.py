@@ -3,8 +3,8 @@
 import json
 
 from turnwise.facts.tree import AgentCard, AgentTree, Skill
-from turnwise.learning.evaluation_result import CONFUSIONS, evaluation, subject_of
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.evaluate import CONFUSIONS, evaluation, subject_of
+from turnwise.learning.measures import Outcome
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from
 

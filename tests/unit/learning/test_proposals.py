@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from turnwise.facts.tree import AgentCard, AgentTree, LearnedExample, Pattern
-from turnwise.learning.labelled import Labelled
+from turnwise.learning.labelled import Labelled, trust_in
 from turnwise.learning.proposals import Proposal, Proposer
-from turnwise.learning.trust import trust_in
 from turnwise.learning.tune import TunedOption
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from

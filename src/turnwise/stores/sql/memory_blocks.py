@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from turnwise.matching.recall import Postings
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import Postings, terms
 from turnwise.stores.sql.memory_rows import body_of, memories, memory_blocks, memory_terms
 from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.rows import moment

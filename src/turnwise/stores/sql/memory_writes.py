@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, bindparam, case, delete, insert, or_, s
 
 from turnwise.facts.errors import StorageUsed, StoreError
 from turnwise.facts.memory import ENTRIES, FORGOTTEN, SPAN_SECONDS, SUPERSEDED, MemoryEntry
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import terms
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.memory_blocks import BLOCK, add_words, pack_blocks, remove_words, unpack_blocks
 from turnwise.stores.sql.memory_index import remove_vectors
