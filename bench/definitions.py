@@ -23,9 +23,8 @@ from bench.scale import EXAMPLES, MEMORY_GB, SERVED_SECONDS, at_most, made_up, p
 from turnwise import agent
 from turnwise.assemble import App, load_app
 from turnwise.cli.serve import tune_garbage_collector
-from turnwise.facts.definitions import Definition, MadeOfTemplates, ReplyTemplate
 from turnwise.matching.disk_cache import VARIABLE
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import Author, Definition, MadeOfTemplates, ReplyTemplate
 
 CPU_SECONDS = 1.0
 P99_RATIO, MESSAGES = 1.5, 150

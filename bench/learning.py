@@ -15,10 +15,9 @@ from pathlib import Path
 
 from bench.measure import Figure, progress
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, read_cases
 from turnwise.learning.label_signals import Found, label_of
 from turnwise.learning.labelled import Labelled

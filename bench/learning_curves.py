@@ -13,8 +13,7 @@ from pathlib import Path
 from bench.learning import ROOT, Said, Town, by_agent, labelled
 from bench.measure import Figure, progress
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import read_cases
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import learn

@@ -16,11 +16,10 @@ from typing import NamedTuple, cast
 
 from bench.measure import Figure, progress
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, read_cases
 from turnwise.learning.draft_gain import Difference, paired_difference
 from turnwise.learning.evaluate import evaluate

@@ -26,8 +26,8 @@ from turnwise.assemble import load_app
 from turnwise.learning.cases import read_cases
 from turnwise.learning.replay import places, replay
 from turnwise.ports.agent import Agent
+from turnwise.stores.sql.app_tables import labels
 from turnwise.stores.sql.ids import decision_id, new_id
-from turnwise.stores.sql.record_tables import labels
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.store import SqlSessionStore
 from turnwise.stores.sql.tables import decisions, sessions

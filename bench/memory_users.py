@@ -18,7 +18,7 @@ from sqlalchemy import Engine, Table, create_engine, text
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.memory import MemoryConfig, MemoryEntry
 from turnwise.ports.memory import QueryVector
-from turnwise.stores.sql.memory_tables import memories, memory_terms, memory_users, memory_vectors
+from turnwise.stores.sql.memory_rows import memories, memory_terms, memory_users, memory_vectors
 from turnwise.stores.sql.store import SqlSessionStore
 from turnwise.stores.sql.tables import owner_of
 from turnwise.testing import BagOfWordsEncoder

@@ -18,8 +18,7 @@ from bench.disturbances import behind, slipped
 from bench.measure import progress
 from bench.splice import PART, splice
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, read_cases, read_examples
 from turnwise.learning.evaluate import Evaluation, History, count, evaluate, evaluation, subject_of
 from turnwise.learning.tune import decisions, tuned

@@ -108,8 +108,7 @@ _PLAIN = frozenset(word for text in (*_REQUESTS, *_WHEN) for word in text.split(
 
 def made_up(agents: int, examples: int, messages: int) -> "tuple[AgentTree, list[tuple[str, str]]]":
     """A tree of that many agents, and messages that are no example of any agent, each with its agent."""
-    from turnwise.facts.cards import AgentCard
-    from turnwise.facts.tree import AgentTree
+    from turnwise.facts.tree import AgentCard, AgentTree
 
     generator = random.Random(1)
     words = sorted({"".join(generator.choices(_SYLLABLES, k=generator.randint(2, 4))) for _ in range(2 * agents)})

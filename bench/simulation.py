@@ -27,8 +27,8 @@ from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.dispatcher import MakesDispatcher, WorkOff
 from turnwise.ports.stores import SessionStore
+from turnwise.stores.sql.local_signals import LocalSignals
 from turnwise.stores.sql.postgres import CONNECTIONS
-from turnwise.stores.sql.signals.local import LocalSignals
 
 APP = "app"
 POLL_SECONDS = 1.0

@@ -18,8 +18,7 @@ from contextual_dialogues import NOBODY, SMALLTALK
 from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case
 from contextual_rollout import EVASIONS, Ears, Played, cases, evidence_texts, play, right_matters
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.sentences import segments

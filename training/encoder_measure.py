@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from contextual_talks import companies, company
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.evaluate import evaluate
 from turnwise.selection.cascade import Cascade

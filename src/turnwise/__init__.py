@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
     from turnwise.agents.team import Team as Team
     from turnwise.assemble import App as App, load_app as load_app
-    from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
     from turnwise.facts.content import BlobPart as BlobPart, Content as Content, DataPart as DataPart, TextPart as TextPart
     from turnwise.facts.errors import TurnwiseError as TurnwiseError
     from turnwise.facts.events import Event as Event
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext as MessageContext
     from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
     from turnwise.facts.sessions import SessionKey as SessionKey
+    from turnwise.facts.tree import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
     from turnwise.flows.flow import Flow as Flow
     from turnwise.flows.kinds import Task as Task
     from turnwise.ports.context import AgentContext as AgentContext
@@ -37,7 +37,7 @@ __all__, _name_of = face(
         "turnwise.agents.llm.agent": "LlmAgent",
         "turnwise.agents.team": "Team",
         "turnwise.assemble": "App load_app",
-        "turnwise.facts.cards": "AgentCard Pattern Skill",
+        "turnwise.facts.tree": "AgentCard Pattern Skill",
         "turnwise.facts.content": "BlobPart Content DataPart TextPart",
         "turnwise.facts.errors": "TurnwiseError",
         "turnwise.facts.events": "Event",

@@ -36,7 +36,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.schema_status import SchemaStatus
+from turnwise.ports.maintenance import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.runner.revision_watch import RevisionWatch
@@ -44,7 +44,7 @@ from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.upgrade import read_status
+from turnwise.stores.sql.schema import read_status
 
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
@@ -451,14 +451,14 @@ class _Assembly:
     def _artifact_store(self, place: str) -> Any:
         """Returns the artifact store of a place: memory, a URL, or a folder."""
         if place == IN_MEMORY:
-            from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+            from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
             return InMemoryArtifactStore()
         if _SCHEME.match(place):
             from turnwise.stores.artifacts.objects import ObjectArtifactStore
 
             return ObjectArtifactStore(place)
-        from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+        from turnwise.stores.artifacts.local import OnDiskArtifactStore
 
         return OnDiskArtifactStore(self._document.folder.resolve() / place)
 

@@ -1,6 +1,5 @@
 """Content: what is said, its parts, the events that carry it, and the messages that callers send."""
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -14,7 +13,7 @@ from turnwise.facts.content import (
     UnknownPart,
     text_content,
 )
-from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, Guarded, Rewind, StepRecord, Summary
+from turnwise.facts.events import USER, Actions, Await, Branch, End, ErrorInfo, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
 from turnwise.facts.waits import Wait, open_waits
 

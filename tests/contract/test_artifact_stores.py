@@ -13,9 +13,8 @@ from obstore.store import MemoryStore
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import ArtifactStore
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore, OnDiskArtifactStore
 from turnwise.stores.artifacts.objects import ObjectArtifactStore
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
 from turnwise.testing import artifact_store_suite
 
 Make = Callable[..., ArtifactStore]

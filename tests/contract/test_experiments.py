@@ -11,9 +11,9 @@ from trial_play import START, a_record, a_shadow, an_experiment
 
 from turnwise.facts.errors import CursorInvalid, StoreError
 from turnwise.facts.events import Actions, Event
-from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
+from turnwise.ports.decisions import Label
+from turnwise.ports.records import Act
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.session_store_cases.making import asked, ended, fresh_key
 

@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from words import Words
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.disk_cache import Vectors, text_keys
 from turnwise.selection.meaning import Meaning
 from turnwise.stores.sql import SqlSessionStore, index_cache

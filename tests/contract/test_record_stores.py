@@ -11,17 +11,14 @@ from store_play import on
 
 from turnwise.access.api_keys import new_key
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import LearnedExample
-from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import CursorInvalid, InvocationMissing, UserOnHold
-from turnwise.facts.labels import Label
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act, AuditEntry
-from turnwise.ports.decisions import DecisionFilter
-from turnwise.ports.definitions import Author
-from turnwise.ports.holds import Hold
-from turnwise.stores.sql import SqlSessionStore, erasure, removals, words
+from turnwise.facts.tree import LearnedExample
+from turnwise.ports.decisions import DecisionFilter, Label
+from turnwise.ports.definitions import Author, Definition
+from turnwise.ports.pushes import PushConfig
+from turnwise.ports.records import Act, AuditEntry, Hold
+from turnwise.stores.sql import SqlSessionStore, removals, words
 from turnwise.stores.sql.labels import MOST_CHANGES
 from turnwise.testing.session_store_cases.making import fresh_id, fresh_key, message, refused, told, writes
 
@@ -248,7 +245,7 @@ async def test_no_table_holds_an_erased_user(
     store: SqlSessionStore, url: str, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A44: also where the user acted on the data of others, and in the sessions' forks."""
-    monkeypatch.setattr(erasure, "STEP_ROWS", step)
+    monkeypatch.setattr(removals, "STEP_ROWS", step)
     key = fresh_key()
     gone, kept = key._replace(user=fresh_id("gone")), key._replace(user=fresh_id("kept"))
     for each in (gone, gone._replace(id="session-2"), kept):

@@ -7,15 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import UserOnHold
 from turnwise.facts.events import Actions
-from turnwise.facts.labels import Label
 from turnwise.facts.memory import MemoryEntry
-from turnwise.facts.retention import AgeRule, DefinitionRule, MemoryRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.selections import Selection
-from turnwise.ports.definitions import Author
-from turnwise.ports.holds import Hold
+from turnwise.ports.decisions import Label
+from turnwise.ports.definitions import Author, Definition
+from turnwise.ports.records import Hold
+from turnwise.ports.retention import AgeRule, DefinitionRule, MemoryRule, Retention, RetentionRules, SessionRule
 from turnwise.runner.queue.retention import Pruning
 from turnwise.stores.sql import SqlSessionStore, pruning
 from turnwise.testing.session_store_cases.making import LEASE, NOW, asked, ended, fresh_key, message, opened, told

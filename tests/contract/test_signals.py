@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from turnwise.ports.signals import Signals
-from turnwise.stores.sql.signals import LocalSignals, PostgresSignals
+from turnwise.stores.sql.local_signals import LocalSignals
+from turnwise.stores.sql.postgres_signals import PostgresSignals
 from turnwise.testing import signals_suite
 from turnwise.testing.postgres import postgres_url
 

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import OnDiskArtifactStore
 
 EACH = 50
 _SAVE = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import OnDiskArtifactStore
 
 async def main(folder, process, each):
     store = OnDiskArtifactStore(folder)

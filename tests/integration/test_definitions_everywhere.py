@@ -14,19 +14,19 @@ from runner_play import soon
 
 from turnwise import Result
 from turnwise.assemble import App, load_app
-from turnwise.facts.cards import Pattern
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import StoreUnavailable
+from turnwise.facts.ids import SystemIssuer
+from turnwise.facts.tree import Pattern
+from turnwise.matching.disk_cache import VARIABLE
+from turnwise.ports.definitions import (
     AnyDefinition,
+    Author,
     Definition,
     MadeByFactory,
     MadeOfTemplates,
     PolicyDefinition,
     ReplyTemplate,
 )
-from turnwise.facts.errors import StoreUnavailable
-from turnwise.facts.ids import SystemIssuer
-from turnwise.matching.disk_cache import VARIABLE
-from turnwise.ports.definitions import Author
 from turnwise.testing.postgres import new_postgres_database
 
 CONFIGURATION = """

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.testing.models import ScriptedModel
 from turnwise.testing.postgres import new_postgres_database
 

@@ -6,10 +6,9 @@ import pytest
 from cli_play import written
 
 from turnwise.assemble import load_app
-from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.ids import SystemIssuer
 from turnwise.matching.disk_cache import VARIABLE
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import Author, PolicyDefinition
 
 CONFIGURATION = """
 app: test

@@ -11,7 +11,6 @@ from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.access.api_keys import caller_id, caller_of, is_key_id, new_key
 from turnwise.access.records import record_store_of
 from turnwise.facts.callers import LOCAL_ID, credential_digest
-from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import read_cases
 from turnwise.learning.collect_signals import Collected, collect_signals, newest_decisions
@@ -20,6 +19,7 @@ from turnwise.learning.export_cases import case_data, labelled_cases
 from turnwise.learning.review import review_queue
 from turnwise.learning.traffic import LogTraffic
 from turnwise.ports.agent import Agent
+from turnwise.ports.decisions import Label
 
 
 def desk() -> Agent:

@@ -24,7 +24,7 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, fold
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore, words
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE
@@ -259,7 +259,7 @@ def test_when_older_waits_expire_is_known(new_url: NewUrl) -> None:
 _START = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore, old_tables, words
+from turnwise.stores.sql import SqlSessionStore, schema, words
 
 async def main(url, number):
     store = SqlSessionStore(url)

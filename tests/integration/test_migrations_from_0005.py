@@ -17,7 +17,7 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.stores import Lease
-from turnwise.stores.sql import SqlSessionStore, old_tables
+from turnwise.stores.sql import SqlSessionStore, schema
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA
 from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, rewinds
@@ -111,12 +111,12 @@ def test_rows_of_every_kind_are_moved_from_0005(new_url: NewUrl, copies: int) ->
 
 def test_a_move_that_was_cut_off_goes_on(new_url: NewUrl, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any number of transactions, with sessions cut in the middle."""
-    monkeypatch.setattr(old_tables, "STEP_ROWS", 3)
+    monkeypatch.setattr(schema, "STEP_ROWS", 3)
     for steps in (0, 1, 5, 14):
         url = new_url()
         fifth_version(url, 2)
         on(url, lambda connection: command.upgrade(alembic_config(connection), SCHEMA))
         for _ in range(steps):
-            assert on(url, old_tables.move_some), "this was to be cut off before the end"
+            assert on(url, schema.move_some), "this was to be cut off before the end"
         for copy in (0, 1):
             using(url, partial(check_fifth, app=f"desk-{copy}"))

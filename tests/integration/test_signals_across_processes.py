@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals import PostgresSignals
+from turnwise.stores.sql.postgres_signals import PostgresSignals
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard, piece
 
@@ -17,7 +17,7 @@ COUNT = 200
 _OTHER = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals import PostgresSignals
+from turnwise.stores.sql.postgres_signals import PostgresSignals
 from turnwise.testing.signals_suite import heard, piece
 
 async def main(task, url, *names):

@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from store_play import KEY
 
 from turnwise.facts.errors import StoreError, StoreUnavailable
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 from turnwise.facts.sessions import Session
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.stores.sql.postgres import PostgresExecutor

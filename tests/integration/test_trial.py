@@ -12,17 +12,16 @@ from gateway_play import Served, key_for
 from runner_play import ask
 
 from turnwise.assemble import App, load_app
-from turnwise.facts.cards import Pattern
-from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
 from turnwise.facts.errors import DefinitionInvalid
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.tree import Pattern
 from turnwise.gateway.server import front_for, serving
 from turnwise.learning.replay import places
 from turnwise.learning.trial import Trial, try_definition
 from turnwise.matching.disk_cache import VARIABLE
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import AnyDefinition, Author, Definition, PolicyDefinition
 
 CONFIGURATION = """
 app: test

@@ -11,7 +11,7 @@ from google.genai import types
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 USER = "ada"
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from memory_process import Dying
 
-from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
-from turnwise.ports.definitions import Author, DefinitionKey
+from turnwise.ports.definitions import AnyDefinition, Author, Definition, DefinitionKey, PolicyDefinition
 from turnwise.stores.sql import SqlSessionStore
 
 FOLDER = Path(__file__).resolve().parent

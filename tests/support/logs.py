@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -26,7 +25,7 @@ from turnwise.facts.content import (
     UnknownPart,
     text_content,
 )
-from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, Rewind, Summary
+from turnwise.facts.events import USER, Actions, Await, Branch, End, ErrorInfo, Event, Rewind, Summary
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View

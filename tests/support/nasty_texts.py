@@ -8,7 +8,7 @@ from turnwise.flows.strategies import _mentioned
 from turnwise.flows.tasks.result_types import unfenced
 from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
 from turnwise.guardrails.personal_data import RULES, find as find_personal
-from turnwise.guardrails.rules import normalized, with_labels
+from turnwise.guardrails.replacing import normalized, with_labels
 from turnwise.guardrails.secrets import find as find_secrets
 from turnwise.guardrails.topics import passages
 from turnwise.matching.encoder.onnx_encoder import SHIPPED, VOCABULARY_FILE

@@ -5,12 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, ErrorInfo, Event
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head, Session, fold
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.eligibility import eligible
 from turnwise.selection.resume import Resume
 from turnwise.testing.selector_suite import request_for

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import Await
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy

@@ -3,10 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.experiments import Trial, TrialLabel
+from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord, Trial, TrialLabel
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 TWO = (Arm(name="a"), Arm(name="b", policy="staples"))

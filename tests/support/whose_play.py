@@ -16,7 +16,7 @@ from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.openai.responses.ids import ResponseId
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 
 MUCH = 10**9

@@ -9,9 +9,8 @@ from config_play import line_only, module_in
 from turnwise.assemble import App, Report, check_app, load_app
 from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
 from turnwise.facts.limits import ProcessConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore, OnDiskArtifactStore
 from turnwise.stores.artifacts.objects import ObjectArtifactStore
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
 from turnwise.testing.fakes import RecordingHooks
 
 AGENTS = '''

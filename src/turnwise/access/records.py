@@ -1,7 +1,7 @@
 """Finds the legal holds and the audit log of a session store."""
 
 from turnwise.facts.errors import ConfigError
-from turnwise.ports.holds import RecordStore
+from turnwise.ports.records import RecordStore
 
 
 def record_store_of(store: object) -> RecordStore:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
     from turnwise.agents.llm.memory import MemoryUse as MemoryUse
     from turnwise.agents.team import Team as Team
-    from turnwise.facts.cards import (
+    from turnwise.facts.tree import (
         AgentCard as AgentCard,
+        AgentTree as AgentTree,
         LearnedExample as LearnedExample,
         Pattern as Pattern,
         Skill as Skill,
     )
-    from turnwise.facts.tree import AgentTree as AgentTree
     from turnwise.ports.agent import Agent as Agent
     from turnwise.ports.context import AgentContext as AgentContext
 
@@ -38,8 +38,7 @@ __all__, __getattr__ = face(
         "turnwise.agents.llm.agent": "LlmAgent",
         "turnwise.agents.llm.memory": "MemoryUse",
         "turnwise.agents.team": "Team",
-        "turnwise.facts.cards": "AgentCard LearnedExample Pattern Skill",
-        "turnwise.facts.tree": "AgentTree",
+        "turnwise.facts.tree": "AgentCard AgentTree LearnedExample Pattern Skill",
         "turnwise.ports.agent": "Agent",
         "turnwise.ports.context": "AgentContext",
     },

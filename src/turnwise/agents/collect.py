@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.ports.agent import Agent
 
 

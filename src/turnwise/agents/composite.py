@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 from turnwise.agents.concurrency import run_together
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
-from turnwise.facts.branch import segment_of
-from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import AgentDefinitionError
-from turnwise.facts.events import Event
+from turnwise.facts.events import Event, segment_of
+from turnwise.facts.tree import AgentCard, Kind
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 

@@ -8,13 +8,12 @@ from typing import Any, Literal, overload
 from pydantic import ValidationError
 
 from turnwise.agents.members import members_of
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import Content, DataPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed
 from turnwise.facts.events import End, Event
+from turnwise.facts.tree import AgentCard, Pattern
 from turnwise.ports.agent import Agent
-from turnwise.ports.context import AgentContext
-from turnwise.ports.stopping import is_stopped
+from turnwise.ports.context import AgentContext, is_stopped
 from turnwise.tools.event_loop import in_thread
 
 Style = Literal["returns", "awaits", "yields", "awaits and yields"]

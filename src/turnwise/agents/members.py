@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
-from turnwise.facts.definitions import MadeOfTemplates, ReplyTemplate
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import End, Event
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.matching.patterns import SlotPattern
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.ports.definitions import MadeOfTemplates, ReplyTemplate
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _TAG, _ESCAPED_TAG = "<next>", "&lt;next>"

@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
-from turnwise.facts.branch import segment_of
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, LimitReached
-from turnwise.facts.events import Event
+from turnwise.facts.events import Event, segment_of
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector

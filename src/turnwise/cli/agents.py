@@ -26,8 +26,7 @@ from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.config.definition_editor import DefinitionEditor
-    from turnwise.facts.definitions import AnyDefinition, DefinitionKind
-    from turnwise.ports.definitions import Author, Definitions
+    from turnwise.ports.definitions import AnyDefinition, Author, DefinitionKind, Definitions
 
 app = typer.Typer(
     help="Show and change the definitions of agents and policies in the database.", rich_markup_mode=None, no_args_is_help=True
@@ -92,7 +91,7 @@ def diff(
 
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output
-        from turnwise.facts.definitions import differences
+        from turnwise.ports.definitions import differences
 
         before, after = await editor.version(kind_of(policy), name, old), await editor.version(kind_of(policy), name, new)
         agents_output.print_differences(differences(before, after), as_json=as_json)

@@ -9,7 +9,7 @@ from rich.text import Text
 from turnwise.cli import rendering, terminal
 from turnwise.cli.text_layout import fit_table
 from turnwise.config.definition_documents import written_definition
-from turnwise.facts.definitions import AnyDefinition, DefinitionKind, FieldChange
+from turnwise.ports.definitions import AnyDefinition, DefinitionKind, FieldChange
 
 KINDS: tuple[DefinitionKind, ...] = ("agent", "policy")
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from turnwise.assemble import App
     from turnwise.config.definition_editor import DefinitionEditor
-    from turnwise.facts.definitions import AnyDefinition
     from turnwise.learning.evaluate import Gate
     from turnwise.learning.replay import ReplayResult
     from turnwise.learning.trial import Trial
     from turnwise.ports.decisions import DecisionFilter
+    from turnwise.ports.definitions import AnyDefinition
 
 DECISIONS = 10_000
 """How many decisions are tried by default: the newest ones."""

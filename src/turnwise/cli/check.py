@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnwise.assemble import Report
-    from turnwise.facts.cards import AgentCard
-    from turnwise.facts.tree import AgentTree
+    from turnwise.facts.tree import AgentCard, AgentTree
 
 DESCRIPTION_CHARACTERS = 60
 
@@ -61,8 +60,8 @@ def check(
 async def _check_definitions(config: "Path | None", as_json: bool) -> None:
     """Prints which fields of which agents come from the database. Raises TurnwiseError if the definitions do not fit."""
     from turnwise.cli import terminal
-    from turnwise.facts.definitions import SERVED_POLICY
     from turnwise.facts.errors import ConfigError
+    from turnwise.ports.definitions import SERVED_POLICY
 
     async with open_app(config, serve=False) as app:
         if app.editor is None or app.sets is None:

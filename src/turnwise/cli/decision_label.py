@@ -11,7 +11,7 @@ from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOpt
 from turnwise.cli.shell_completion import agent_names
 
 if TYPE_CHECKING:
-    from turnwise.facts.labels import Label
+    from turnwise.ports.decisions import Label
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def _build_label(agent: str | None, unsure: bool, note: str, picked: str | None,
     from pydantic import ValidationError
 
     from turnwise.cli.records import ACTOR
-    from turnwise.facts.labels import Label
+    from turnwise.ports.decisions import Label
 
     try:
         return Label(author=ACTOR, agent=agent, unsure=unsure, note=note, picked=picked, probability=probability)

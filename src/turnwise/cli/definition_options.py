@@ -12,7 +12,7 @@ from turnwise.cli.options import open_app
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.config.definition_editor import DefinitionEditor
-    from turnwise.facts.definitions import DefinitionKind
+    from turnwise.ports.definitions import DefinitionKind
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
 VersionArgument = Annotated[int | None, typer.Argument(metavar="VERSION", min=1, help="By default the newest one.")]

@@ -14,9 +14,8 @@ from turnwise.cli.options import ConfigOption, JsonOption
 from turnwise.cli.records import ACTOR
 
 if TYPE_CHECKING:
-    from turnwise.facts.experiments import ExperimentRecord
     from turnwise.learning.experiments import ExperimentResult
-    from turnwise.ports.experiments import Experiments
+    from turnwise.ports.experiments import ExperimentRecord, Experiments
 
 app = typer.Typer(help="Show experiments, and end them.", rich_markup_mode=None, no_args_is_help=True)
 

@@ -336,7 +336,7 @@ def _find_flow(app: "App", name: str) -> "AnyFlow":
     Raises:
         UsageProblem: if there is none.
     """
-    from turnwise.facts.name_suggestions import did_you_mean
+    from turnwise.facts.hints import did_you_mean
 
     if name in app.flows:
         return app.flows[name]

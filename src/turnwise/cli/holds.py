@@ -30,7 +30,7 @@ async def _add(config: "Path | None", user: str, reason: str, as_json: bool) -> 
     """Stores a legal hold and prints it."""
     from turnwise.cli import terminal
     from turnwise.facts.ids import SystemIssuer
-    from turnwise.ports.holds import Hold
+    from turnwise.ports.records import Hold
 
     hold = Hold(id=SystemIssuer().new_id("hold"), user=user, author=ACTOR, at=datetime.now(UTC), reason=reason)
     async with open_records(config) as records:

@@ -97,7 +97,7 @@ def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
     """
     from turnwise.config.document import display_path
     from turnwise.facts.errors import ConfigError
-    from turnwise.facts.install import install_command
+    from turnwise.facts.hints import install_command
 
     files = {
         folder / file.name.removesuffix(".txt"): _INSTALL.sub(
@@ -127,7 +127,7 @@ def _print_next_steps(folder: Path, start: _NextSteps) -> None:
 
     from turnwise.cli import terminal
     from turnwise.config.document import display_path
-    from turnwise.facts.install import install_command
+    from turnwise.facts.hints import install_command
 
     terminal.print_line("Now try:", "bold")
     if folder.resolve() != Path.cwd():

@@ -10,7 +10,7 @@ from turnwise.cli.exits import FAILED
 from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
-    from turnwise.ports.schema_status import SchemaStatus
+    from turnwise.ports.maintenance import SchemaStatus
 
 
 def register(app: typer.Typer) -> None:

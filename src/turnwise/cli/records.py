@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from turnwise.ports.holds import RecordStore
+    from turnwise.ports.records import RecordStore
 
 ACTOR = "cli"
 """The actor of commands in the audit log."""

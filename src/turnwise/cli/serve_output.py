@@ -10,7 +10,7 @@ from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.config.gateway_entries import is_loopback, protocols_without_extra
 from turnwise.facts.errors import MissingExtra
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 if TYPE_CHECKING:
     from turnwise.assemble import App

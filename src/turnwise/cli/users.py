@@ -51,8 +51,7 @@ async def _write(runner: "Runner", user: str, output: Path) -> None:
     from datetime import UTC, datetime
 
     from turnwise.cli.records import ACTOR
-    from turnwise.ports.audit import Act
-    from turnwise.ports.holds import RecordStore
+    from turnwise.ports.records import Act, RecordStore
     from turnwise.runner.user_export import UserExport
 
     key = runner.key(user, "-")

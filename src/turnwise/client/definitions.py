@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from turnwise.client.connection import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, post, with_revision
 from turnwise.client.resources import paginate
-from turnwise.facts.definitions import DefinitionKind, FieldChange, content_differences
 from turnwise.facts.errors import DefinitionMissing
+from turnwise.ports.definitions import DefinitionKind, FieldChange, content_differences
 from turnwise.wire.definitions import (
     DefinitionChangePage,
     DefinitionChangeShown,

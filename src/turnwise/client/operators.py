@@ -5,10 +5,17 @@ from datetime import datetime
 
 from turnwise.client.connection import Gateway
 from turnwise.client.request import ApiRequest, escape_path, get, session_path
-from turnwise.facts.experiments import Experiment
+from turnwise.ports.experiments import Experiment
+from turnwise.wire.decisions import (
+    DecisionReportShown,
+    DecisionSignals,
+    EvaluationList,
+    EvaluationShown,
+    QueuedDecision,
+    ReviewQueue,
+    SignalShown,
+)
 from turnwise.wire.experiments import ExperimentList, ExperimentRow, ExperimentShown, PairedShown
-from turnwise.wire.labels import DecisionSignals, QueuedDecision, ReviewQueue, SignalShown
-from turnwise.wire.reports import DecisionReportShown, EvaluationList, EvaluationShown
 
 
 class Review:

@@ -22,9 +22,8 @@ from turnwise.config.llm_entries import LlmRecipe, read_llm
 from turnwise.config.settings import Settings
 from turnwise.config.stage_section import stage_of
 from turnwise.config.validation import mistakes
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent

@@ -13,11 +13,11 @@ from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.replies import ReplyAgent
 from turnwise.config.yaml_reader import expand_variables
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.definitions import Definition, MadeByFactory, MadeByModel, MadeOfTemplates, MadeRemotely
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
+from turnwise.ports.definitions import Definition, MadeByFactory, MadeByModel, MadeOfTemplates, MadeRemotely
 from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset
 

@@ -14,11 +14,11 @@ from turnwise.config.stage_section import StageItem
 from turnwise.config.task_section import StrategyItem, TaskEntry, UntilItem
 from turnwise.config.tool_section import ModelItem, ToolItem
 from turnwise.config.validation import AFTER_REMOVAL, OneOf, Section, mistake
-from turnwise.facts.cards import COMPOSITES, AgentCard, AgentName, Kind, Pattern
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError
 from turnwise.facts.fact import Fact
+from turnwise.facts.hints import did_you_mean
 from turnwise.facts.memory import Speaker
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.tree import COMPOSITES, AgentCard, AgentName, Kind, Pattern
 from turnwise.ports.memory import FOUND
 
 

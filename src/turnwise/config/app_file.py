@@ -14,14 +14,14 @@ from turnwise.config.stage_section import ModelOptions, StageItem
 from turnwise.config.tool_section import ModelItem, ToolItem
 from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
-from turnwise.facts.experiments import Metric, Unit
 from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.hints import did_you_mean
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
-from turnwise.facts.name_suggestions import did_you_mean
-from turnwise.facts.retention import Retention
 from turnwise.guardrails.personal_data import Kind
 from turnwise.guardrails.replacing import PLACES, Action
+from turnwise.ports.experiments import Metric, Unit
 from turnwise.ports.guardrail import Place
+from turnwise.ports.retention import Retention
 from turnwise.selection.named import NAMED, named_policy
 
 DEFAULT_STORE = "sqlite:///turnwise.db"

@@ -12,7 +12,7 @@ from turnwise.config.entries import AgentEntry
 from turnwise.config.task_section import UntilKeys, UntilList
 from turnwise.config.tool_entries import AgentReference
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 
 DEPTH = 100
 

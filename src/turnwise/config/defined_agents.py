@@ -8,14 +8,12 @@ from typing import NamedTuple
 from turnwise.agents.collect import collect
 from turnwise.config.agent_factory import AgentFactory, Instance
 from turnwise.config.entries import PlacedAgent
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.definitions import Definition
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeError
 from turnwise.facts.events import Event
-from turnwise.facts.tree import AgentTree
-from turnwise.ports.agent import Agent
+from turnwise.facts.tree import AgentCard, AgentTree
+from turnwise.ports.agent import Agent, DoesJobs
 from turnwise.ports.context import AgentContext
-from turnwise.ports.jobs import DoesJobs
+from turnwise.ports.definitions import Definition
 
 
 class AppliedDefinitions(NamedTuple):

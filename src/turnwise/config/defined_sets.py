@@ -9,9 +9,8 @@ from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.kept_definitions import KeptDefinitions
 from turnwise.config.policies import ModelSpecs, read_defined_policy
 from turnwise.config.served_definitions import ServedDefinitions
-from turnwise.facts.definitions import SERVED_POLICY, PolicyDefinition
 from turnwise.facts.tree import AgentTree
-from turnwise.ports.definitions import Definitions, DefinitionSet
+from turnwise.ports.definitions import SERVED_POLICY, Definitions, DefinitionSet, PolicyDefinition
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.selection.alternatives import alternatives
 from turnwise.selection.background_work import background_work

@@ -7,7 +7,9 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from turnwise.config.validation import mistakes
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import AgentDefinitionError, DefinitionInvalid, PatternError, TurnwiseError
+from turnwise.matching.patterns import PatternIndex
+from turnwise.ports.definitions import (
     AnyDefinition,
     Definition,
     DefinitionKind,
@@ -17,8 +19,6 @@ from turnwise.facts.definitions import (
     PolicyDefinition,
     Versioned,
 )
-from turnwise.facts.errors import AgentDefinitionError, DefinitionInvalid, PatternError, TurnwiseError
-from turnwise.matching.patterns import PatternIndex
 
 DESCRIPTION_CHARACTERS = 20_000
 INSTRUCTION_CHARACTERS = 200_000

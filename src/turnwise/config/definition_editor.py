@@ -6,16 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.definition_documents import invalid, size_mistakes
 from turnwise.config.served_definitions import ServedDefinitions
-from turnwise.facts.definitions import (
-    SERVED_POLICY,
-    AnyDefinition,
-    Definition,
-    DefinitionKind,
-    PolicyDefinition,
-    Status,
-    conflict,
-    copied,
-)
 from turnwise.facts.errors import (
     DefinitionInvalid,
     DefinitionMissing,
@@ -25,7 +15,20 @@ from turnwise.facts.errors import (
     TurnwiseError,
 )
 from turnwise.facts.tree import AgentTree
-from turnwise.ports.definitions import Author, DefinitionKey, Definitions, DefinitionSet
+from turnwise.ports.definitions import (
+    SERVED_POLICY,
+    AnyDefinition,
+    Author,
+    Definition,
+    DefinitionKey,
+    DefinitionKind,
+    Definitions,
+    DefinitionSet,
+    PolicyDefinition,
+    Status,
+    conflict,
+    copied,
+)
 from turnwise.selection.background_work import background_work
 from turnwise.selection.cascade import Cascade
 

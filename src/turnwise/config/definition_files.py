@@ -9,8 +9,8 @@ import yaml
 from turnwise.config.definition_documents import invalid, read_definition, written_definition
 from turnwise.config.document import display_path
 from turnwise.config.yaml_reader import read_document
-from turnwise.facts.definitions import AnyDefinition, Definition, DefinitionKind
 from turnwise.facts.errors import DefinitionInvalid, TurnwiseError
+from turnwise.ports.definitions import AnyDefinition, Definition, DefinitionKind
 
 _SECTIONS: dict[str, DefinitionKind] = {"agents": "agent", "policies": "policy"}
 SCALE = 16

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from turnwise.config.agent_section import AgentSection, FunctionSection
 from turnwise.config.document import Document, Where
 from turnwise.config.settings import Settings
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Event
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 

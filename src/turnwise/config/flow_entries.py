@@ -13,8 +13,8 @@ from turnwise.config.entries import PlacedAgent
 from turnwise.config.importing import resolve
 from turnwise.config.task_section import Labels, ResultSchema, TaskEntry, UntilKeys, UntilList
 from turnwise.config.tool_entries import AgentReference, build_tool
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
+from turnwise.facts.tree import AgentCard
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import Moderated, named_strategy
 from turnwise.flows.tasks.graph import Graph

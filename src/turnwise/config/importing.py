@@ -11,7 +11,7 @@ from typing import Any
 
 from turnwise.config.document import display_path
 from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 
 
 def resolve(path: str, folder: Path) -> Any:

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from turnwise.config.served_definitions import merged
-from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
-from turnwise.ports.definitions import DefinitionSet
+from turnwise.ports.definitions import AnyDefinition, Definition, DefinitionSet, PolicyDefinition
 from turnwise.selection.background_work import background_work
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

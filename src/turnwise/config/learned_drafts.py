@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.config.definition_editor import DefinitionEditor
-from turnwise.facts.definitions import SERVED_POLICY, AnyDefinition, Definition, PolicyDefinition
 from turnwise.learning.proposals import Proposal
 from turnwise.learning.tune import TunedOption
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import SERVED_POLICY, AnyDefinition, Author, Definition, PolicyDefinition
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import NAMED
 from turnwise.selection.policy import PolicySpec

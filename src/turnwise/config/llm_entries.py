@@ -10,8 +10,8 @@ from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
 from turnwise.config.model_entries import build_model
 from turnwise.config.tool_entries import AgentReference, build_tools
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import ConfigError, TurnwiseError
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.agent_tool import AgentTool

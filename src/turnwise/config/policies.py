@@ -14,10 +14,10 @@ from turnwise.config.settings import Settings
 from turnwise.config.stage_section import ModelOptions, stage_of
 from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
-from turnwise.facts.definitions import PolicyDefinition
 from turnwise.facts.errors import PolicyError, TurnwiseError
-from turnwise.facts.experiments import MAX_ARMS, Arm, Experiment
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
+from turnwise.ports.definitions import PolicyDefinition
+from turnwise.ports.experiments import MAX_ARMS, Arm, Experiment
 from turnwise.selection.named import NAMED, named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence, Set
 from operator import attrgetter
 from typing import TypeVar
 
-from turnwise.facts.definitions import Definition, PolicyDefinition
-from turnwise.ports.definitions import Definitions, DefinitionSet
+from turnwise.ports.definitions import Definition, Definitions, DefinitionSet, PolicyDefinition
 
 _Version = TypeVar("_Version", Definition, PolicyDefinition)
 

@@ -11,7 +11,7 @@ from turnwise.config.tool_section import ToolItem
 from turnwise.config.validation import OneOf, Section, keys_of, mistake, required_keys
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.fact import Fact
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.flows.strategies import STRATEGY_OPTIONS, named_strategy
 
 _RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type, such as `builtins:int`."

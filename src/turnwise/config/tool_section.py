@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from turnwise.config.document import kind_of
 from turnwise.config.validation import OneOf, Section, mistake
 from turnwise.facts.fact import Fact
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 
 TOOL_NAMES = ("artifacts", "ask_user")
 """The built-in tools."""

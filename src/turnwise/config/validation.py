@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from turnwise.config.document import Document, Where, kind_of
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.fact import Fact
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -90,7 +90,7 @@ Each has a stable `code`, the same in every protocol. The message names the thin
 from collections.abc import Sequence
 from typing import ClassVar
 
-from turnwise.facts.install import install_hint
+from turnwise.facts.hints import install_hint
 
 
 class TurnwiseError(Exception):

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from turnwise.facts.content import Texts
 from turnwise.facts.fact import Fact
 from turnwise.facts.memory import ENTRIES
-from turnwise.facts.texts import Texts
 
 
 class Limits(Fact):

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from turnwise.facts.branch import NO_BRANCH, Branch
-from turnwise.facts.events import USER, Await, End, Event
+from turnwise.facts.events import NO_BRANCH, USER, Await, Branch, End, Event
 from turnwise.facts.fact import Fact, optional
 
 LAST_REPLY_CHARACTERS = 2_000

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from turnwise.facts.cards import NAME_CHARACTERS, AgentCard, check_name
 from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.tree import NAME_CHARACTERS, AgentCard, check_name
 from turnwise.ports.agent import Agent
 
 Given = TypeVar("Given")

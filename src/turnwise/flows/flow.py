@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from typing import Any, ClassVar, overload
 
 from turnwise.agents.function import make_card
-from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.facts.name_suggestions import did_you_mean
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.hints import did_you_mean
+from turnwise.facts.tree import AgentCard, AgentTree, Kind
 from turnwise.flows.argument_checks import agent_name, as_tuple, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from turnwise.agents.function import make_card
 from turnwise.facts.errors import AgentFailed, FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.flows.argument_checks import check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent

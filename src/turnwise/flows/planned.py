@@ -5,11 +5,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from turnwise.agents.function import make_card
-from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Kind
 from turnwise.flows.argument_checks import agent_name, as_tuple, check_positive, check_text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, make_design, run_rules

@@ -7,8 +7,7 @@ from urllib.parse import unquote
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch, name_of, segment_of
-from turnwise.facts.events import LIMIT, USER, Event
+from turnwise.facts.events import LIMIT, USER, Branch, Event, name_of, segment_of
 from turnwise.flows.control.logged import FLOW, data_of, task_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.tasks.graph import Graph

@@ -5,12 +5,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 from turnwise.agents.function import make_card
-from turnwise.facts.cards import AgentCard, Kind
-from turnwise.facts.content import Content
+from turnwise.facts.content import OTHER, Content, text_in
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
-from turnwise.facts.texts import OTHER, text_in
+from turnwise.facts.tree import AgentCard, Kind
 from turnwise.flows.argument_checks import check_text
 from turnwise.flows.control.controller import RunEnding
 from turnwise.flows.control.running import RunResult, failed_result, interrupted_result, results, run_design

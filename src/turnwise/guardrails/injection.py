@@ -7,8 +7,7 @@ from typing import Any
 import re2
 
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.guardrails.replacing import checked_places, map_strings_async
-from turnwise.guardrails.rules import Finding, spans, with_labels
+from turnwise.guardrails.replacing import Finding, checked_places, map_strings_async, spans, with_labels
 from turnwise.matching.normalize import normalize
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 

@@ -5,8 +5,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from turnwise.facts.errors import ConfigError
-from turnwise.guardrails.replacing import PLACES, Action, Replacing
-from turnwise.guardrails.rules import Finding, compiled, is_isolated, spans
+from turnwise.guardrails.replacing import PLACES, Action, Finding, Replacing, compiled, is_isolated, spans
 from turnwise.ports.guardrail import Place
 
 _CARDS: tuple[tuple[range, int, frozenset[int]], ...] = (

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from math import log2
 
-from turnwise.guardrails.replacing import PLACES, Action, Replacing
-from turnwise.guardrails.rules import Finding, compiled, spans
+from turnwise.guardrails.replacing import PLACES, Action, Finding, Replacing, compiled, spans
 from turnwise.ports.guardrail import Place
 
 REACH = 160

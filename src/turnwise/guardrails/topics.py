@@ -5,9 +5,8 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from turnwise.facts.content import Content, TextPart
+from turnwise.facts.content import Content, TextPart, text_in
 from turnwise.facts.errors import ConfigError, EncoderError
-from turnwise.facts.texts import text_in
 from turnwise.guardrails.replacing import checked_places
 from turnwise.matching.language import language_of
 from turnwise.ports.encoder import Encoder

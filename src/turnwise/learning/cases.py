@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnwise.facts.cards import AgentCard, check_name
 from turnwise.facts.errors import CaseError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, check_name
 
 OUT_OF_SCOPE_ROOT = "nobody"
 """Root of the agents of an examples file. It receives out-of-scope messages."""

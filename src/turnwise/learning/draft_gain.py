@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import JsonValue
 
-from turnwise.ports.audit import Act, Audit
+from turnwise.ports.records import Act, Audit
 
 RESAMPLES, LEVEL = 2_000, 0.9
 _UNSEEN = 0.5

@@ -19,7 +19,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, fold
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.measures import Latency, Measures, Outcome, OutOfScope, chosen_of, measure, novelty_of, ranking_of
-from turnwise.ports.audit import Act, Audit
+from turnwise.ports.records import Act, Audit
 from turnwise.selection.cascade import Cascade, moved_positions
 
 History = Literal["own", "true"]

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import JsonValue
 
-from turnwise.facts.experiments import LONGEST_RIPENING, METRICS, Experiment, Metric
-from turnwise.facts.labels import OPERATOR
-from turnwise.ports.experiments import Trial, TrialLabel
+from turnwise.ports.decisions import OPERATOR
+from turnwise.ports.experiments import LONGEST_RIPENING, METRICS, Experiment, Metric, Trial, TrialLabel
 from turnwise.selection.alternatives import unit_of
 
 if TYPE_CHECKING:

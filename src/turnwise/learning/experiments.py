@@ -14,7 +14,6 @@ import numpy as np
 from pydantic import JsonValue
 
 from turnwise.facts.errors import NothingHere, StaleWriter, StoreError
-from turnwise.facts.experiments import METRICS, Experiment, ExperimentRecord, ExperimentState, Metric, serving_experiment
 from turnwise.learning.experiment_statistics import (
     Break,
     Differences,
@@ -26,8 +25,17 @@ from turnwise.learning.experiment_statistics import (
     differences,
     evidence_of_counts,
 )
-from turnwise.ports.audit import Act
-from turnwise.ports.experiments import Experiments, Trial
+from turnwise.ports.experiments import (
+    METRICS,
+    Experiment,
+    ExperimentRecord,
+    Experiments,
+    ExperimentState,
+    Metric,
+    Trial,
+    serving_experiment,
+)
+from turnwise.ports.records import Act
 from turnwise.selection.alternatives import unit_of
 
 RATIO_ALPHA = 0.001

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 from turnwise.facts.content import DataPart
 from turnwise.facts.events import LIMIT, USER, Event
-from turnwise.facts.labels import SIGNAL, Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.normalize import normalize
+from turnwise.ports.decisions import SIGNAL, Label
 from turnwise.selection.clarify import CLARIFIED, CLARIFIED_BY_MEANING, DECLINED
 
 Name = Literal[

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.lint_examples import Finding, ordered
 from turnwise.learning.lint_patterns import lint_patterns
 from turnwise.selection.eligibility import eligible

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from turnwise.facts.cards import AgentCard, LearnedExample
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, LearnedExample
 from turnwise.guardrails.personal_data import KINDS, find
 from turnwise.learning.labelled import NEARLY_EQUAL, Labelled, Trust
 from turnwise.learning.tune import TunedOption, with_tuned

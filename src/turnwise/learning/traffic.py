@@ -7,7 +7,6 @@ from datetime import datetime
 
 from turnwise.facts.callers import credential_digest
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.labels import BY_USER, OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import Case
@@ -16,8 +15,8 @@ from turnwise.learning.labelled import MOST_LABELS, Labelled
 from turnwise.learning.measures import Outcome, chosen_of
 from turnwise.learning.replay import Place, replay
 from turnwise.learning.tune import Scored, contextual_stage
-from turnwise.ports.decisions import DecisionFilter
-from turnwise.ports.holds import RecordStore
+from turnwise.ports.decisions import BY_USER, OPERATOR, SIGNAL, DecisionFilter, Label, LabelledDecision
+from turnwise.ports.records import RecordStore
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade
 

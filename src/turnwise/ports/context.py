@@ -1,5 +1,6 @@
-"""The context of an agent's turn: what the agent can read and do."""
+"""The context of an agent's turn: what the agent can read and do, and how a turn is stopped."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.facts.limits import RunConfig
@@ -15,7 +15,7 @@ from turnwise.facts.memory import Entity, MemoryEntry, MemoryKind, Recalled, Spa
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.ports.assignment import Assignment
 from turnwise.ports.selector import Selector
 from turnwise.ports.stores import Artifact, ArtifactInfo
@@ -427,3 +427,27 @@ class AgentContext(Protocol):
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         """Returns a new event of this agent, to yield. The keywords are fields of `Actions`."""
         ...
+
+
+def is_stopped(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+    """Returns whether the exception stops the code from outside and must propagate: its task was cancelled, or its coroutine
+    closed.
+
+    Any other exception is the code's own, including SystemExit, KeyboardInterrupt, and an unrequested GeneratorExit or
+    cancellation.
+
+    Args:
+        error: The exception.
+        task: The task that ran the code, as of the code's beginning.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    # A task never closes its own coroutine, so another task did.
+    return isinstance(error, GeneratorExit) and _current_task() is not task
+
+
+def _current_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

@@ -1,13 +1,87 @@
-"""The protocol of the decisions of a session store, and the pages of its lists."""
+"""Decisions of a session store, and their labels: what people and programs think of a decision. Also the pages of all lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from turnwise.facts.labels import Label
+from pydantic import Field
+
+from turnwise.facts.fact import Fact
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+
+OPERATOR = "operator"
+"""The source of labels that a person gave for the operator of the app. They take precedence over all others."""
+BY_USER = "user"
+"""The source of labels that users gave for their own sessions."""
+SIGNAL = "signal"
+"""The source of labels that the log of a conversation implies."""
+NOTE_CHARACTERS = 4000
+
+Name = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+
+
+class Label(Fact):
+    """One author's label of a decision."""
+
+    source: Name = OPERATOR
+    """The kind of author: `operator`, `user`, `signal`, `model`, or a name of the app."""
+    author: Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")] = ""
+    """The author within the source, such as a credential's id."""
+    agent: str | None
+    """The agent that should have been chosen; None means that no agent should have been chosen."""
+    unsure: bool = False
+    """Whether the author doubts the label. Without an agent: the choice is wrong, and the author names no better one."""
+    note: Annotated[str, Field(max_length=NOTE_CHARACTERS, pattern=r"^[^\x00]*$")] = ""
+    """A remark for people. It may quote the user."""
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """How much the label counts against labels of other authors."""
+    picked: Name | None = None
+    """How the decision was picked for labelling: `random`, `doubt`, `complaint`, `signal`, or a name of the app."""
+    probability: float | None = Field(default=None, gt=0, le=1)
+    """The probability with which the decision was picked; None means unknown."""
+    at: datetime | None = None
+    """When the label was given; None for a label that is not stored yet."""
+
+
+class LabelledDecision(Fact):
+    """A label with the facts of its decision that outlive the decision's text."""
+
+    key: SessionKey
+    sequence: int
+    invocation_id: str
+    agent: str
+    """The agent that was chosen."""
+    method: str
+    confidence: float
+    outcome: str
+    fingerprint: str
+    decided_at: datetime
+    label: Label
+
+
+class LabelChange(Fact):
+    """A change of one author's label."""
+
+    source: str
+    author: str
+    actor: str
+    """Who changed the label."""
+    at: datetime
+    before: Label | None
+    """None for a new label."""
+    after: Label | None
+    """None for a removed label."""
+
+
+class Claim(Fact):
+    """The exclusive right to review a decision."""
+
+    reviewer: str
+    seconds: float
+    """The seconds until the claim expires."""
+
 
 T = TypeVar("T")
 
@@ -275,4 +349,54 @@ class Decisions(Protocol):
         since: datetime | None = None,
     ) -> int:
         """Returns the number of entries on all pages of `invocations`."""
+        ...
+
+
+class Labels(Protocol):
+    """Labels of decisions. A decision has at most one label for each source and author. Raises StoreError.
+
+    Labels outlive the text and the record of their decision. Deleting the session or the user deletes them.
+    """
+
+    async def put(self, key: SessionKey, sequence: int, label: Label, *, actor: str) -> None:
+        """Stores a label, replacing that of the same source and author, and records the change.
+
+        Storing the same label again changes nothing. Raises InvocationMissing when there is no decision.
+        """
+        ...
+
+    async def remove(self, key: SessionKey, sequence: int, source: str, author: str, *, actor: str) -> bool:
+        """Removes a label and records the change. Returns whether it existed."""
+        ...
+
+    async def of(self, key: SessionKey, sequence: int) -> Sequence[LabelledDecision]:
+        """Returns the labels of a decision: the operators' newest first, then the others, the heaviest first."""
+        ...
+
+    async def search(
+        self, app: str, *, user: str | None = None, source: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[LabelledDecision]:
+        """Returns labels, the least recently changed first. Raises CursorInvalid.
+
+        Args:
+            after: The cursor of a page.
+        """
+        ...
+
+    async def changes(self, key: SessionKey, sequence: int) -> Sequence[LabelChange]:
+        """Returns all changes of a decision's labels, oldest first.
+
+        The twentieth and later changes by one author are one change, unless the author is an operator.
+        """
+        ...
+
+    async def claim(self, key: SessionKey, sequence: int, reviewer: str, *, seconds: float) -> Claim:
+        """Claims the review of a decision for a time, unless another reviewer has it. Returns the claim that holds.
+
+        A reviewer who claims again extends the claim. Raises InvocationMissing when there is no decision.
+        """
+        ...
+
+    async def unclaim(self, key: SessionKey, sequence: int, reviewer: str) -> None:
+        """Releases the reviewer's claim. Idempotent."""
         ...

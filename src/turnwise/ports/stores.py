@@ -11,6 +11,7 @@ from turnwise.facts.events import Event, JobRequest
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.decisions import Decisions, Page
+from turnwise.ports.maintenance import Maintenance
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.signals import Signals
 
@@ -66,19 +67,6 @@ class SessionInfo(NamedTuple):
     last_sequence: int
     created_at: datetime
     updated_at: datetime
-
-
-class Usage(NamedTuple):
-    """How much a user has stored."""
-
-    sessions: int
-    """The number of sessions, with forks."""
-    forks: int
-    """The number of sessions that read the events of another one."""
-    bytes: int
-    """The size of their own events, and of the texts in the user's memory."""
-    memories: int = 0
-    """The number of entries in the user's memory."""
 
 
 class BackgroundJob(NamedTuple):
@@ -235,22 +223,6 @@ class Jobs(Protocol):
 
     async def finish(self, job: BackgroundJob, holder: str) -> None:
         """Deletes the job. Does nothing when the claim was lost."""
-        ...
-
-
-class Maintenance(Protocol):
-    """The upkeep of a store. Raises StoreError."""
-
-    async def check_writable(self) -> None:
-        """Commits a write that changes nothing. Raises StoreError when the store is unreachable, read-only or full."""
-        ...
-
-    async def usage(self, app: str, user: str) -> Usage:
-        """Returns what the user has stored. Its cost depends on the number of the user's sessions."""
-        ...
-
-    async def finish_deletions(self) -> bool:
-        """Continues deletions and rewinds that a process did not finish. Returns whether there were any."""
         ...
 
 

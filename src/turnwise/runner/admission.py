@@ -8,14 +8,25 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import BlobPart, Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
+from turnwise.facts.content import (
+    DEEPEST,
+    BlobPart,
+    Content,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    holds_deep,
+    is_deep,
+    text_content,
+)
 from turnwise.facts.errors import ConfigError, EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.fact import Fact
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import TEMP_PREFIX
-from turnwise.facts.sizes import DEEPEST, holds_deep, is_deep
 from turnwise.selection.policy import PolicySpec
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name, reserved_for
 

@@ -12,7 +12,8 @@ from turnwise.facts.errors import ForksUsed, LimitReached, SessionFull, Sessions
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
-from turnwise.ports.stores import ArtifactStore, SessionStore, Usage
+from turnwise.ports.maintenance import Usage
+from turnwise.ports.stores import ArtifactStore, SessionStore
 
 USAGE_SECONDS = 10.0
 """How long a user's usage is remembered. Another process's writes count after this time at the latest."""

@@ -13,7 +13,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from turnwise.facts.errors import ConfigError
-from turnwise.ports.backups import BackupStore, FolderStore
+from turnwise.ports.maintenance import BackupStore, FolderStore
 from turnwise.ports.stores import ArtifactStore, SessionStore
 
 FORMAT = "turnwise-backup"

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from turnwise.facts.errors import StoreError
-from turnwise.facts.experiments import Experiment, ExperimentRecord, serving_experiment
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
-from turnwise.ports.experiments import Experiments
+from turnwise.ports.experiments import Experiment, ExperimentRecord, Experiments, serving_experiment
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.selection.alternatives import Assignment, assign
 from turnwise.selection.cascade import Cascade

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from turnwise.dispatch.local import LocalDispatcher
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
-from turnwise.facts.retention import Retention
 from turnwise.ports.dispatcher import MakesDispatcher, WorkOff
 from turnwise.ports.hooks import Hooks
+from turnwise.ports.retention import Retention
 from turnwise.ports.stores import Lease
 from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.message.driver import Driver

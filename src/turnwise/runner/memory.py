@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import NamedTuple
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError, UserLimitReached
 from turnwise.facts.events import USER, Actions, Event, JobRequest
@@ -16,11 +15,11 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.memory import TEXT_CHARACTERS, Entity, MemoryConfig, MemoryEntry, MemorySource
 from turnwise.facts.selections import NotedBy
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.entities import find_entities
 from turnwise.models.by_name import model_of
+from turnwise.ports.agent import LogPages
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.jobs import LogPages
 from turnwise.ports.memory import QUERY_CHARACTERS, MemoryFilter, MemoryReader, MemoryStore, QueryVector
 from turnwise.ports.model import Model
 from turnwise.ports.stores import PAGE_BYTES, BackgroundJob, SessionStore

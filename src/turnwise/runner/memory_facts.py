@@ -11,7 +11,7 @@ from turnwise.facts.errors import MemoryInvalid, ModelAnswerInvalid
 from turnwise.facts.events import USER, Actions, Event
 from turnwise.facts.memory import MemoryEntry, Recalled, new_entry
 from turnwise.models.reply import open_answer
-from turnwise.ports.jobs import LogPages
+from turnwise.ports.agent import LogPages
 from turnwise.ports.model import Model, ModelReply, ModelRequest
 
 KIND = "memory"

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from turnwise.facts.errors import AgentTimeout, ModelUnavailable, StoreError
-from turnwise.facts.rests import Rest
 from turnwise.facts.selections import Selection
-from turnwise.ports.rests import Rests, RestStore
+from turnwise.ports.rests import Rest, Rests, RestStore
 
 REST_SECONDS = 30.0
 """The length of an agent's first rest."""

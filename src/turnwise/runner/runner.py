@@ -9,21 +9,20 @@ from turnwise.agents.collect import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
-from turnwise.facts.experiments import Experiment
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.messages import Message, MessageContext
-from turnwise.facts.retention import Retention
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.experiments import ExperimentStore
+from turnwise.ports.experiments import Experiment, ExperimentStore
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
+from turnwise.ports.retention import Retention
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.admission import (
     check_arguments,

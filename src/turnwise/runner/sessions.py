@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import (
     InvocationMissing,
@@ -17,7 +16,7 @@ from turnwise.facts.errors import (
     StaleWriter,
     UserLimitReached,
 )
-from turnwise.facts.events import USER, End, Event, Rewind
+from turnwise.facts.events import USER, Branch, End, Event, Rewind
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey

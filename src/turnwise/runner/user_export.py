@@ -13,7 +13,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.decisions import Decision
-from turnwise.ports.holds import RecordStore
+from turnwise.ports.records import RecordStore
 from turnwise.ports.stores import PAGE_BYTES, ArtifactStore, SessionStore
 
 FORMAT = "turnwise-user-export"

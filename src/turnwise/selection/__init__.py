@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
-    from turnwise.facts.experiments import Arm as Arm, Experiment as Experiment
     from turnwise.facts.selections import (
         Candidate as Candidate,
         Exclusion as Exclusion,
         Selection as Selection,
         Verdict as Verdict,
     )
+    from turnwise.ports.experiments import Arm as Arm, Experiment as Experiment
     from turnwise.ports.selector import SelectionRequest as SelectionRequest, Selector as Selector
     from turnwise.selection.cascade import Cascade as Cascade
     from turnwise.selection.clarify import Clarify as Clarify
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = face(
     __name__,
     {
-        "turnwise.facts.experiments": "Arm Experiment",
+        "turnwise.ports.experiments": "Arm Experiment",
         "turnwise.facts.selections": "Candidate Exclusion Selection Verdict",
         "turnwise.ports.selector": "SelectionRequest Selector",
         "turnwise.selection.cascade": "Cascade",

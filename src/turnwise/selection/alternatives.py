@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import PolicyError
-from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import NotedBy, Selection
 from turnwise.facts.sessions import Head, SessionKey
+from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import NAMED
 from turnwise.selection.policy import PolicySpec

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.content import text_in
 from turnwise.facts.selections import Candidate, Exclusion, Verdict
-from turnwise.facts.texts import text_in
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.language import language_of
 from turnwise.matching.normalize import normalize

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.match import GroupedPhrases, Phrase, PhraseKind
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import split_sentences

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
+from turnwise.facts.content import Texts
 from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
-from turnwise.facts.texts import Texts
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
 from turnwise.models.by_name import ModelEndpoint, model_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnwise.facts.selections import Candidate, Selection, Verdict
+from turnwise.ports.context import is_stopped
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.ports.stopping import is_stopped
 
 if TYPE_CHECKING:
     from turnwise.matching.spelling import Correction

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Decisions as Decisions,
         Page as Page,
     )
+    from turnwise.ports.maintenance import Maintenance as Maintenance, Usage as Usage
     from turnwise.ports.memory import (
         MemoryFilter as MemoryFilter,
         MemoryReader as MemoryReader,
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
         Inbox as Inbox,
         Jobs as Jobs,
         Leases as Leases,
-        Maintenance as Maintenance,
         SessionInfo as SessionInfo,
         SessionStore as SessionStore,
-        Usage as Usage,
     )
-    from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
+    from turnwise.stores.artifacts.local import (
+        InMemoryArtifactStore as InMemoryArtifactStore,
+        OnDiskArtifactStore as OnDiskArtifactStore,
+    )
     from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
-    from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore as OnDiskArtifactStore
     from turnwise.stores.sql.store import SqlSessionStore as SqlSessionStore
 
 __all__, __getattr__ = face(
@@ -49,13 +50,12 @@ __all__, __getattr__ = face(
         "turnwise.facts.memory": "Entity MemoryConfig MemoryEntry MemorySource Recalled",
         "turnwise.facts.sessions": "Head Session SessionKey",
         "turnwise.ports.decisions": "Decision DecisionFilter Decisions Page",
+        "turnwise.ports.maintenance": "Maintenance Usage",
         "turnwise.ports.memory": "MemoryFilter MemoryReader MemoryStore QueryVector",
         "turnwise.ports.signals": "Signals",
-        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases Maintenance SessionInfo SessionStore "
-        "Usage",
-        "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Inbox Jobs Leases SessionInfo SessionStore",
         "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
-        "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",
+        "turnwise.stores.artifacts.local": "InMemoryArtifactStore OnDiskArtifactStore",
         "turnwise.stores.sql.store": "SqlSessionStore",
     },
 )

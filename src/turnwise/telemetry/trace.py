@@ -18,10 +18,9 @@ from typing import NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
-from turnwise.facts.branch import Branch, name_of
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import ToolFailed
-from turnwise.facts.events import LIMIT, USER, Event, StepRecord
+from turnwise.facts.events import LIMIT, USER, Branch, Event, StepRecord, name_of
 from turnwise.facts.usage import Usage
 from turnwise.telemetry import attributes as names
 from turnwise.telemetry.attributes import OTHER

@@ -19,7 +19,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.selector import SelectionRequest
 from turnwise.runner import Runner
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore
 
 APP = "a2a-kit"

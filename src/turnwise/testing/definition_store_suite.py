@@ -14,10 +14,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from turnwise.facts.cards import LearnedExample, Pattern, Skill
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import CursorInvalid, DefinitionConflict, DefinitionSetChanged, StoreError
+from turnwise.facts.tree import LearnedExample, Pattern, Skill
+from turnwise.ports.decisions import Page
+from turnwise.ports.definitions import (
     AnyDefinition,
+    Author,
     Definition,
+    DefinitionKey,
+    Definitions,
     MadeByFactory,
     MadeByModel,
     MadeOfTemplates,
@@ -28,9 +33,6 @@ from turnwise.facts.definitions import (
     Status,
     copied,
 )
-from turnwise.facts.errors import CursorInvalid, DefinitionConflict, DefinitionSetChanged, StoreError
-from turnwise.ports.decisions import Page
-from turnwise.ports.definitions import Author, DefinitionKey, Definitions
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ANN = Author("ann", NOW, "First.")

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import SessionMissing, StoreError
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.pushes import Push, Pushes, PushPlace
+from turnwise.ports.pushes import Push, PushConfig, Pushes, PushPlace
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import asked, at_once, ended, fresh_key, opened, refused, said, told
 

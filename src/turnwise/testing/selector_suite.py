@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenCall, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.eligibility import eligible
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
-from turnwise.facts.events import Event
+from turnwise.facts.events import Branch, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Signals, Watch
 

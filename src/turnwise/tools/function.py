@@ -9,9 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from turnwise.facts.content import Content
+from turnwise.facts.content import Content, is_deep, least_bytes
 from turnwise.facts.errors import ConfigError, ToolFailed
-from turnwise.facts.sizes import is_deep, least_bytes
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
 from turnwise.tools.event_loop import in_thread
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name

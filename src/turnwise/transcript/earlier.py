@@ -7,13 +7,11 @@ from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Part, TextPart
-from turnwise.facts.events import USER, Event, Summary
+from turnwise.facts.events import USER, Branch, Event, Summary
 from turnwise.facts.fact import values_of
 from turnwise.transcript.groups import NOTHING, Group, group_at, plain_groups
-from turnwise.transcript.view import View, as_text
-from turnwise.transcript.visible import VisibleLog, begins_invocation, not_rewound, visible_log
+from turnwise.transcript.view import View, VisibleLog, as_text, begins_invocation, not_rewound, visible_log
 
 KEPT = 0.75
 """The share of the room that a transcript uses after a cut. The rest lets it grow, so that most turns need no new cut."""

@@ -19,8 +19,7 @@ from turnwise.facts.events import USER, Actions, Event
 from turnwise.facts.fact import values_of
 from turnwise.facts.memory import FORGOTTEN, ShownMemory
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, remembered, runtime_note
-from turnwise.transcript.view import View, as_text, tokens_of_part
-from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
+from turnwise.transcript.view import LoggedCall, View, VisibleLog, as_text, question_of, tokens_of_part
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
 """The maximum lengths of another agent's call and of its result."""

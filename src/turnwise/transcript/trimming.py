@@ -12,8 +12,7 @@ from turnwise.facts.events import USER, Summary
 from turnwise.transcript.earlier import EarlierLog
 from turnwise.transcript.fences import fenced, runtime_note
 from turnwise.transcript.groups import Group, group_at, group_of, opening_group
-from turnwise.transcript.view import Budget, View, as_text, tokens_of_part, tokens_of_parts
-from turnwise.transcript.visible import VisibleLog
+from turnwise.transcript.view import Budget, View, VisibleLog, as_text, tokens_of_part, tokens_of_parts
 
 LENGTHS = (8_000, 2_000, 400, 80)
 """The lengths in characters to which texts are cut: the longest first, then the oldest."""

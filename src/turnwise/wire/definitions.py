@@ -1,11 +1,11 @@
-"""The bodies of the native API for definitions of agents and policies, and for trials of them."""
+"""The bodies of the native API for definitions of agents and policies, and for examining them: trials, plans of flows, lint."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from turnwise.facts.definitions import DefinitionKind, Status
+from turnwise.ports.definitions import DefinitionKind, Status
 from turnwise.wire.messages import Body
 
 MOST_TRIED = 5_000
@@ -186,3 +186,42 @@ class TrialShown(TrialCounts):
     """The findings that are warnings."""
     findings: list[FindingShown]
     """What lint finds about the agent, and what it finds only with the version."""
+
+
+class PlannedTaskShown(BaseModel):
+    """A task of a flow. `needs` must be complete before it; `agents` may do it."""
+
+    name: str
+    objective: str
+    agents: list[str]
+    needs: list[str]
+    parent: str | None = None
+    run_if: Literal["success", "always"]
+    interactive: bool
+
+
+class FlowPlanShown(BaseModel):
+    """The plan of a flow. `tasks` is null for a flow that plans each run; `drawing` is null if there is nothing to draw."""
+
+    flow: str
+    tasks: list[PlannedTaskShown] | None
+    drawing: str | None
+
+
+class LintFindingShown(BaseModel):
+    """A weakness of agents' cards."""
+
+    code: str
+    severity: Literal["error", "warning", "note"]
+    agents: list[str]
+    problem: str
+    evidence: list[str]
+    fix: str
+
+
+class LintReportShown(BaseModel):
+    """Lint's findings in the agents that serve, errors first. `by_meaning` tells whether examples were compared by meaning."""
+
+    agents: int
+    findings: list[LintFindingShown]
+    by_meaning: bool

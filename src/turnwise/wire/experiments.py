@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnwise.facts.experiments import MAX_ARMS, Arm, Experiment, ExperimentState, Metric, Unit
+from turnwise.ports.experiments import MAX_ARMS, Arm, Experiment, ExperimentState, Metric, Unit
 from turnwise.wire.messages import PLAIN, Body
 
 

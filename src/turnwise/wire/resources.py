@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from turnwise.facts import cards
+from turnwise.facts import tree
 from turnwise.facts.events import Event
 from turnwise.facts.fact import optional
 from turnwise.facts.selections import Selection
@@ -319,8 +319,8 @@ class Matching(BaseModel):
     """How an agent is matched, and who may reach it. Only for operators."""
 
     examples: list[str]
-    skills: list[cards.Skill]
-    patterns: list[cards.Pattern]
+    skills: list[tree.Skill]
+    patterns: list[tree.Pattern]
     roles: list[str]
     resume: Literal["auto", "never", "always"]
     routable: bool
@@ -333,7 +333,7 @@ class AgentShown(BaseModel):
 
     name: str
     description: str
-    kind: cards.Kind
+    kind: tree.Kind
     parent: str | None = None
     children: list[str]
     tags: list[str]

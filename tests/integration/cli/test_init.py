@@ -10,7 +10,7 @@ import pytest
 from cli_play import ENVIRONMENT, turnwise
 from warm_cli import warm_folder
 
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 TEMPLATES = {
     "basic": {"agents.py", "test_agents.py"},

@@ -10,10 +10,10 @@ from cli_play import turnwise, written
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.access.api_keys import caller_id
-from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.draft_gain import JUDGED
-from turnwise.ports.audit import Act
+from turnwise.ports.decisions import Label
+from turnwise.ports.records import Act
 from turnwise.testing import BagOfWordsEncoder
 
 AGENTS = """

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
 from turnwise.cli.line_input import MAX_LINE_BYTES
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 AGENTS = """
 import asyncio, subprocess, sys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 SERVER = (
     *("fastapi", "starlette", "uvicorn", "httptools", "uvloop", "websockets", "jwt", "cryptography", "prometheus_client"),

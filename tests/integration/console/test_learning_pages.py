@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from console_play import LOCKED, Console, console, defined_console, needs_axe
 
-from turnwise.facts.experiments import Arm, Experiment
-from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
+from turnwise.ports.decisions import Label
+from turnwise.ports.experiments import Arm, Experiment
+from turnwise.ports.records import Act
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 SCHEMES = [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 
 from turnwise import AgentContext, Content, agent
 from turnwise.facts.content import ArtifactPart, BlobPart, DataPart, TextPart
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 BINDINGS = pytest.mark.parametrize("binding", [JSONRPC, HTTP])
 LARGE = b"x" * 3_000_000

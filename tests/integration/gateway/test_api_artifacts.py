@@ -12,8 +12,7 @@ from gateway_play import DEADLINE_SECONDS, Served, answered_raw, key_for, served
 
 from turnwise import Limits, RunConfig, Runner, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore, OnDiskArtifactStore
 
 MakeRunner = Callable[..., Runner]
 A = "/api/v1/sessions/s/artifacts"

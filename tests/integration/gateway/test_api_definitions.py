@@ -214,8 +214,7 @@ async def test_a_definition_of_a_newer_release_is_kept_and_said(tmp_path: Path) 
     """F3: it does not serve, nobody overwrites its unknown fields, and a rollback goes past it."""
     from datetime import UTC, datetime
 
-    from turnwise.facts.definitions import Definition
-    from turnwise.ports.definitions import Author
+    from turnwise.ports.definitions import Author, Definition
 
     async with serving_app(tmp_path) as (app, client, admin):
         assert app.editor is not None

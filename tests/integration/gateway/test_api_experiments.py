@@ -10,11 +10,10 @@ from gateway_play import key_for, served
 from turnwise import Runner, agent
 from turnwise.client import Client
 from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, RequestInvalid, StaleWriter
-from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.facts.selections import Selection
 from turnwise.learning.experiments import start
-from turnwise.ports.experiments import ExperimentStore
+from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord, ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 MakeRunner = Callable[..., Runner]

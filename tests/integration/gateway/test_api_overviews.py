@@ -9,7 +9,7 @@ from gateway_play import Served, events_in, key_for, served
 
 from turnwise import Runner, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.stores.sql import decision_counts
+from turnwise.stores.sql import decisions
 
 MakeRunner = Callable[..., Runner]
 API = "/api/v1"
@@ -66,7 +66,7 @@ async def test_only_operators_see_the_policy_and_the_processes(make_runner: Make
 
 
 async def test_only_the_newest_decisions_are_counted(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_counts, "COUNTED", 2)
+    monkeypatch.setattr(decisions, "COUNTED", 2)
     async with served(make_runner(desk, policy="staples"), LOCKED) as client:
         user = await key_for(client.front.runner, user="ann")
         await talked(client, user)

@@ -7,7 +7,7 @@ from runner_play import Gate, soon
 
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 LOCKED = GatewayConfig(auth=AuthConfig())

@@ -25,7 +25,7 @@ from turnwise.facts.errors import (
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
 from turnwise.facts.limits import Limits, RunConfig
 from turnwise.facts.memory import Entity
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 MANY = GatewayConfig(limits=CallerLimits(requests=100_000))

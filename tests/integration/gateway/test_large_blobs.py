@@ -15,7 +15,7 @@ from mcp_types import TextResourceContents
 from turnwise import Content, Runner, SqlSessionStore, agent
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 SIZE, COUNT = 300_000, 10
 PAGE = 60_000

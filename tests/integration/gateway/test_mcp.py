@@ -9,7 +9,7 @@ from mcp_types import ResourceLink
 from runner_play import Gate, soon
 
 from turnwise import AgentContext, LlmAgent, agent
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.function import tool
 

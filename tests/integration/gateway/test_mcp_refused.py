@@ -17,7 +17,7 @@ from whose_routes.mcp import ACCEPT, ENVELOPE, NEW, new_headers, request, told
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, McpConfig, Protocols
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 AUTH = GatewayConfig(auth=AuthConfig(), origins=("https://shop.example",))
 JSON = {"Content-Type": "application/json"}

@@ -8,7 +8,7 @@ from mcp_client_play import MODES, WITH_AGENTS, client_of, error_from, talking
 
 from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.function import tool
 

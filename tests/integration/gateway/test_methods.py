@@ -9,7 +9,7 @@ from runner_play import Gate
 
 from turnwise import Runner, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 
 MakeRunner = Callable[..., Runner]

@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 
 from turnwise import Runner, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")

@@ -12,7 +12,7 @@ from gateway_play import key_for, served
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 
 MakeRunner = Callable[..., Runner]

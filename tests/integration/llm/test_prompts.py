@@ -11,7 +11,7 @@ from turnwise import AgentContext, Content, Runner, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import DataPart
 from turnwise.ports.model import ModelRequest
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
 from turnwise.tools.built_in import ask_user
 from turnwise.transcript.view import Budget

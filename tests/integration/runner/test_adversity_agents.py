@@ -16,7 +16,7 @@ from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, StoreUnavailabl
 from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind
 from turnwise.facts.messages import MessageContext
 from turnwise.selection.conversational import Conversational
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 Raise = Callable[[], object]

@@ -12,7 +12,7 @@ from turnwise import AgentContext, Content, Parallel, RunConfig, Runner, SqlSess
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import SessionBusy, StoreUnavailable
 from turnwise.facts.messages import MessageContext
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.fakes import FunctionGuardrail
 
 Process = Callable[..., Runner]

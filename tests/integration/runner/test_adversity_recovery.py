@@ -11,7 +11,7 @@ from runner_play import UNSURE, Crash, Holds, InFront, NoHeartbeat, ask, direct,
 from turnwise import AgentContext, Runner, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.limits import ProcessConfig
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 Process = Callable[..., Runner]
 

@@ -10,8 +10,7 @@ import pytest
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.errors import ConfigError, StoreCorrupt
 from turnwise.runner.backup import StoreBackup
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore, OnDiskArtifactStore
 from turnwise.stores.sql import SqlSessionStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

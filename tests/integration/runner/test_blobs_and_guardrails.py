@@ -9,7 +9,7 @@ from turnwise import AgentContext, Content, RunConfig, Runner, agent
 from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, text_content
 from turnwise.facts.errors import StoreFull
 from turnwise.ports.guardrail import GuardrailVerdict
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.fakes import FunctionGuardrail
 
 MakeRunner = Callable[..., Runner]

@@ -18,7 +18,7 @@ from turnwise.facts.errors import (
 )
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.runner import PastExchange
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.models import ScriptedModel
 
 MakeRunner = Callable[..., Runner]

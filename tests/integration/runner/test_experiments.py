@@ -10,10 +10,10 @@ from runner_play import ask, direct, key
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.errors import ConfigError, NothingHere, PolicyError, StaleWriter, StoreUnavailable
-from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.ids import SystemIssuer
-from turnwise.facts.labels import Label
 from turnwise.learning.experiments import end_if_worse, promote, read_result, roll_back, stop
+from turnwise.ports.decisions import Label
+from turnwise.ports.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.runner import Result
 from turnwise.runner.experiments import ExperimentAssignments
 from turnwise.selection.alternatives import arm_of, unit_of

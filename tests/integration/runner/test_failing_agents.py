@@ -18,7 +18,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.guardrails.secrets import Secrets
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 from turnwise.ports.selector import SelectionRequest
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 KEY = "sk-abcdEFGH1234ijklMNOP5678"

@@ -7,7 +7,6 @@ import pytest
 from runner_play import ask, key
 
 from turnwise import AgentContext, Content, Event, Limits, MessageContext, RunConfig, Runner, agent
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.errors import (
     AgentDefinitionError,
@@ -17,6 +16,7 @@ from turnwise.facts.errors import (
     MessageTooLarge,
     SessionMissing,
 )
+from turnwise.facts.events import Branch
 from turnwise.facts.sessions import SessionKey
 from turnwise.testing.fakes import RecordingHooks
 

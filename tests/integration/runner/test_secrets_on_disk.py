@@ -15,7 +15,7 @@ from turnwise.facts.content import ArtifactPart, Content, DataPart, Seal, ToolCa
 from turnwise.facts.errors import AgentFailed, MessageBlocked
 from turnwise.facts.events import ErrorInfo, Event
 from turnwise.guardrails.secrets import Secrets
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.testing.models import ScriptedModel, calls
 
 KEY = "sk-abcdEFGH1234ijklMNOP5678"

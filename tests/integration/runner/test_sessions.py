@@ -9,7 +9,7 @@ from runner_play import ask, key
 from turnwise import AgentContext, Runner, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionExists, SessionMissing
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
 

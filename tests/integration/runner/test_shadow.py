@@ -9,10 +9,10 @@ from runner_play import ask, key, soon
 
 from turnwise import MessageContext, Runner, SqlSessionStore, agent
 from turnwise.facts.content import text_content
-from turnwise.facts.experiments import Arm, Experiment
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.learning.experiments import read_shadow
+from turnwise.ports.experiments import Arm, Experiment
 from turnwise.ports.selector import SelectionRequest
 from turnwise.runner.message.shadow import PATIENCE_SECONDS, PENDING, ShadowCounts, Shadows
 from turnwise.selection.alternatives import ShadowRequest

@@ -8,11 +8,10 @@ from runner_play import ask, reason
 
 from turnwise import Runner, Team, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.fixed import Identity, Iterative

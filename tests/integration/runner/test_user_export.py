@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from turnwise import Runner, agent
-from turnwise.facts.labels import Label
 from turnwise.facts.memory import new_entry
+from turnwise.ports.decisions import Label
 from turnwise.runner import user_export
 from turnwise.runner.user_export import UserExport
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.postgres import new_postgres_database
 

@@ -5,7 +5,7 @@ from tool_play import called, turn
 
 from turnwise import AgentContext, Limits, RunConfig
 from turnwise.facts.errors import ConfigError, ToolFailed
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.tools.built_in import ArtifactTools
 
 Calls = list[tuple[str, dict[str, Any]]]

@@ -16,7 +16,7 @@ from tool_play import called, turn, until
 from turnwise import AgentContext
 from turnwise.facts.errors import ConfigError, ToolFailed
 from turnwise.ports.tool import Tool
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.tools.mcp import McpServer
 
 NO_CONTEXT: Any = None

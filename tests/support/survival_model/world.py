@@ -17,7 +17,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Invocation
-from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.stores.sql.local_signals import LocalSignals
 from turnwise.testing.session_store_cases.making import check_fold
 
 USER_NAME = "ada"

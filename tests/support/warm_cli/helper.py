@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 # Not onnxruntime: it starts a thread, and a fork has none of the others'.
 _PACKAGES = ("turnwise.cli", "turnwise.learning", "turnwise.matching", "turnwise.selection", "turnwise.selection.contextual")
-_MODULES = ("turnwise.assemble", "turnwise.matching.encoder.onnx_encoder", "turnwise.stores.artifacts.on_disk", "numpy.ma")
+_MODULES = ("turnwise.assemble", "turnwise.matching.encoder.onnx_encoder", "turnwise.stores.artifacts.local", "numpy.ma")
 
 
 def main() -> None:

@@ -5,9 +5,9 @@ import pytest
 from turnwise.agents.collect import collect
 from turnwise.agents.composite import Sequential
 from turnwise.agents.function import FunctionAgent, agent
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.events import Event
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from turnwise.agents.function import FunctionAgent, agent, make_card
-from turnwise.facts.cards import Pattern
 from turnwise.facts.errors import AgentDefinitionError
+from turnwise.facts.tree import Pattern
 
 
 def test_the_name_and_description_come_from_the_function() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 from steps_play import steps
 
 from turnwise.agents.history import HistoryReader, TranscriptCache
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
-from turnwise.facts.events import Actions, Event
+from turnwise.facts.events import Actions, Branch, Event
 from turnwise.facts.selections import Selection
 from turnwise.transcript.compile import CompiledLog
 from turnwise.transcript.view import Budget, View

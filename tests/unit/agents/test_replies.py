@@ -7,9 +7,9 @@ from runner_play import ask
 
 from turnwise import Runner, agent
 from turnwise.agents.replies import ReplyAgent
-from turnwise.facts.definitions import MadeOfTemplates, ReplyTemplate, Slot
 from turnwise.facts.errors import AgentDefinitionError, PatternError
 from turnwise.facts.messages import MessageContext
+from turnwise.ports.definitions import MadeOfTemplates, ReplyTemplate, Slot
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.testing import CountingIssuer
 

@@ -8,9 +8,8 @@ from rich.text import Text
 
 from turnwise.agents.function import agent
 from turnwise.cli import session_output
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ThinkingPart, text_content
-from turnwise.facts.events import Actions, Await, End, Event, Guarded, Rewind, StepRecord, Summary
+from turnwise.facts.events import Actions, Await, Branch, End, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey

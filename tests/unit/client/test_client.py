@@ -11,7 +11,7 @@ from client_play import Script
 from turnwise.client import Client
 from turnwise.facts.content import BlobPart, Content, TextPart
 from turnwise.facts.errors import ConfigError, RequestInvalid
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 from turnwise.facts.messages import MessageContext
 
 ANSWER = {"session_id": "s", "message_id": "m-1", "invocation_id": "i-1", "state": "ended", "text": "hi"}

@@ -12,9 +12,9 @@ from turnwise.agents import Sequential
 from turnwise.agents.function import FunctionAgent
 from turnwise.config.agent_factory import AgentFactory, Registered
 from turnwise.config.defined_agents import DefinedAgents
-from turnwise.facts.cards import AgentCard, Pattern
-from turnwise.facts.definitions import Definition, MadeByFactory
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeCycle, TreeError, TurnwiseError
+from turnwise.facts.tree import AgentCard, Pattern
+from turnwise.ports.definitions import Definition, MadeByFactory
 
 
 def made(name: str, *children: Any, **card: Any) -> FunctionAgent:

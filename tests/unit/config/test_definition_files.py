@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from turnwise.config.definition_files import definitions_text, read_definitions_file
-from turnwise.facts.cards import LearnedExample, Pattern, Skill
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import DefinitionInvalid
+from turnwise.facts.tree import LearnedExample, Pattern, Skill
+from turnwise.matching.patterns import PatternIndex
+from turnwise.ports.definitions import (
     AnyDefinition,
     Definition,
     MadeByFactory,
@@ -18,8 +20,6 @@ from turnwise.facts.definitions import (
     ReplyTemplate,
     Slot,
 )
-from turnwise.facts.errors import DefinitionInvalid
-from turnwise.matching.patterns import PatternIndex
 
 # What YAML and every database can hold: no lone surrogates, no NUL.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)

@@ -7,7 +7,7 @@ from config_play import line_only
 
 from turnwise.config.document import Document, Mark, display_path, with_location
 from turnwise.facts.errors import MissingExtra
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 
 def test_paths_below_the_working_folder_are_shown_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

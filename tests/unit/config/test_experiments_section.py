@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.config.policies import read_experiment, read_policies
 from turnwise.config.settings import Settings, read_settings
-from turnwise.facts.experiments import Arm, Experiment
+from turnwise.ports.experiments import Arm, Experiment
 
 HEAD = "app: test\nroot: x:y\n"
 WHOLE = """

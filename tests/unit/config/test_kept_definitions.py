@@ -8,8 +8,7 @@ import pytest
 
 from turnwise.config import kept_definitions
 from turnwise.config.kept_definitions import KeptDefinitions
-from turnwise.facts.definitions import Definition, PolicyDefinition
-from turnwise.ports.definitions import DefinitionSet
+from turnwise.ports.definitions import Definition, DefinitionSet, PolicyDefinition
 
 SERVED = DefinitionSet(
     7, (Definition(name="x", version=2, revision=6, examples=("a", "b")),), (PolicyDefinition(policy="default"),)

@@ -13,14 +13,12 @@ from turnwise.config.defined_agents import DefinedAgents
 from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.learned_drafts import changed_policy, store_drafts, written_policy
 from turnwise.config.policies import read_defined_policy
-from turnwise.facts.cards import LearnedExample, Pattern
 from turnwise.facts.content import text_content
-from turnwise.facts.definitions import Definition, PolicyDefinition
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentTree, LearnedExample, Pattern
 from turnwise.learning.proposals import Proposal
 from turnwise.learning.tune import TunedOption, with_tuned
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import Author, Definition, PolicyDefinition
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec, policy_from

@@ -7,9 +7,8 @@ from config_play import line_only
 
 from turnwise.config.policies import location_of_error, read_policy, read_policy_file
 from turnwise.config.settings import Settings, read_settings
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import ConfigError, PolicyError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.cascade import Cascade
 
 

@@ -1,9 +1,8 @@
 """The definitions that serve are read once; later readings get only what changed."""
 
 from turnwise.config.served_definitions import ServedDefinitions
-from turnwise.facts.definitions import AnyDefinition, Definition, PolicyDefinition
 from turnwise.facts.ids import SystemIssuer
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import AnyDefinition, Author, Definition, PolicyDefinition
 from turnwise.stores.sql import SqlSessionStore
 
 

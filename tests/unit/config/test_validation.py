@@ -8,8 +8,8 @@ from config_play import line_only
 
 from turnwise.config.document import Document, Mark
 from turnwise.config.validation import Section, validated
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.limits import Limits
+from turnwise.facts.tree import AgentCard
 
 
 class Card(Section, AgentCard):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from turnwise.facts.branch import NO_BRANCH, Branch, name_of, segment_of
+from turnwise.facts.events import NO_BRANCH, Branch, name_of, segment_of
 
 NAMES = st.text(st.sampled_from("ab.~>#%/ é字\u202e\n"), max_size=6) | st.text(max_size=8)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import ValidationError
 
-from turnwise.facts.cards import AgentCard, Kind, Pattern, check_name
+from turnwise.facts.tree import AgentCard, Kind, Pattern, check_name
 
 
 @pytest.mark.parametrize(

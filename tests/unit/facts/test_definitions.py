@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from turnwise.facts.cards import AgentCard, Pattern
-from turnwise.facts.definitions import (
+from turnwise.facts.tree import AgentCard, Pattern
+from turnwise.ports.definitions import (
     Definition,
     FieldChange,
     MadeByFactory,

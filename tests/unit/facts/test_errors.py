@@ -4,7 +4,7 @@ import re
 
 from turnwise.facts import errors
 from turnwise.facts.errors import LimitReached, MissingExtra, TransferRefused, TurnwiseError
-from turnwise.facts.install import install_command
+from turnwise.facts.hints import install_command
 
 
 def every(branch: type[TurnwiseError]) -> list[type[TurnwiseError]]:

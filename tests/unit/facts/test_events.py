@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
+from turnwise.facts.events import Actions, Await, Branch, End, ErrorInfo, Event, Rewind, StepRecord
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

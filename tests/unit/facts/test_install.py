@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts import install
+from turnwise.facts import hints
 
 
 class Installed(Distribution):
@@ -59,14 +59,14 @@ CASES = {
 def test_the_command_names_the_origin(installed: list[Any], case: str) -> None:
     recorded, command = CASES[case]
     installed.append(Installed(json.dumps(recorded)))
-    assert install.install_command(["s3", "llm"]) == command
-    assert install.install_hint(["s3", "llm"]) == f"Install it with: {command}"
+    assert hints.install_command(["s3", "llm"]) == command
+    assert hints.install_hint(["s3", "llm"]) == f"Install it with: {command}"
 
 
 @pytest.mark.parametrize("recorded", [None, "no JSON"])
 def test_an_unknown_origin_is_explained(installed: list[Any], recorded: str | None) -> None:
     installed.append(Installed(recorded))
-    assert install.install_hint(["s3"]) == (
+    assert hints.install_hint(["s3"]) == (
         "Install it with: pip install 'turnwise[s3] @ file:///PATH' (PATH is the wheel, or a checkout)"
     )
 
@@ -74,4 +74,4 @@ def test_an_unknown_origin_is_explained(installed: list[Any], recorded: str | No
 def test_a_source_folder_on_the_path_has_no_origin(installed: list[Any]) -> None:
     with pytest.raises(PackageNotFoundError):
         distribution("turnwise")
-    assert "file:///PATH" in install.install_hint(["s3"])
+    assert "file:///PATH" in hints.install_hint(["s3"])

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given as given_any, strategies as st
 
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 
 
 @pytest.mark.parametrize(

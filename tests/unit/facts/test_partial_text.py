@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given, strategies as st
 
-from turnwise.facts.partial_text import PartialText
+from turnwise.facts.content import PartialText
 
 
 @given(st.text(max_size=60), st.booleans(), st.randoms(use_true_random=False))

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from turnwise.facts.rests import LONGEST, PROBE, WINDOW, Rest
+from turnwise.ports.rests import LONGEST, PROBE, WINDOW, Rest
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AFTER = timedelta(seconds=31)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
+from turnwise.facts.events import Actions, Await, Branch, End, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import (
     LAST_REPLY_CHARACTERS,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.sizes import DEEPEST, is_deep
+from turnwise.facts.content import DEEPEST, is_deep
 
 
 def nested(depth: int, in_a: type = list) -> Any:

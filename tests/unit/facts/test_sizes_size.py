@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.facts.sizes import least_bytes
+from turnwise.facts.content import least_bytes
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 
 
 def card(name: str, parent: str | None = None, **fields: object) -> AgentCard:

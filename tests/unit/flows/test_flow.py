@@ -3,9 +3,8 @@
 import pytest
 
 from turnwise.agents.function import agent
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.flows.flow import agent_objects, agents_to_run, check_agents_in_tree, check_single_agent
 from turnwise.flows.strategies import Moderated, Popcorn, Single
 

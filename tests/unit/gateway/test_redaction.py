@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.approval import CONFIRM
-from turnwise.facts.branch import Branch
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
     Content,
     DataPart,
@@ -20,10 +18,10 @@ from turnwise.facts.content import (
     ToolResultPart,
     text_content,
 )
-from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
+from turnwise.facts.events import USER, Actions, Await, Branch, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.redaction import FAILED, Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

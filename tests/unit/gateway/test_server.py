@@ -11,7 +11,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig
 from turnwise.gateway.server import Serving, bound_socket, front_for, serving
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import OnDiskArtifactStore
 
 
 @agent

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from turnwise.facts.content import text_content
 from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData, find as find_personal
-from turnwise.guardrails.rules import compiled, with_labels
+from turnwise.guardrails.replacing import compiled, with_labels
 from turnwise.guardrails.secrets import _KEYS, Secrets, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 

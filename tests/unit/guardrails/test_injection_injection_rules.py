@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
-from turnwise.guardrails.rules import with_labels
+from turnwise.guardrails.replacing import with_labels
 
 
 @pytest.mark.parametrize(

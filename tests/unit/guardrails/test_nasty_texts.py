@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from turnwise.facts.content import Content, DataPart, TextPart
-from turnwise.guardrails.replacing import PLACES, Replacing
-from turnwise.guardrails.rules import Finding, with_labels
+from turnwise.guardrails.replacing import PLACES, Finding, Replacing, with_labels
 from turnwise.guardrails.secrets import find as find_secrets
 
 

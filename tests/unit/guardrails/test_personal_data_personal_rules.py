@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.guardrails.personal_data import RULES, find
-from turnwise.guardrails.rules import kinds_in, with_labels
+from turnwise.guardrails.replacing import kinds_in, with_labels
 
 
 def left(text: str) -> str:

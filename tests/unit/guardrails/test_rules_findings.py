@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.injection import control_tokens
 from turnwise.guardrails.personal_data import RULES, find as find_personal, reach_of
-from turnwise.guardrails.rules import Find, kinds_in, with_labels
+from turnwise.guardrails.replacing import Find, kinds_in, with_labels
 from turnwise.guardrails.secrets import REACH, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from turnwise.guardrails.rules import LETTER, OTHER, normalized
+from turnwise.guardrails.replacing import LETTER, OTHER, normalized
 
 ANY = st.text(st.characters(), max_size=200)
 

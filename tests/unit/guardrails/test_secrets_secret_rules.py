@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.guardrails.rules import with_labels
+from turnwise.guardrails.replacing import with_labels
 from turnwise.guardrails.secrets import find
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7x\nabc=\n-----END RSA PRIVATE KEY-----"

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.tune import NUMBERS, Scored, adapted_options
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
 from turnwise.learning.measures import chosen_of

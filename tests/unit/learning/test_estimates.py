@@ -7,12 +7,11 @@ from typing import Literal
 
 import pytest
 
-from turnwise.facts.labels import Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.estimates import Estimate, Estimator, Judged, judged, wilson
 from turnwise.learning.measures import Bin
-from turnwise.ports.decisions import Decision
+from turnwise.ports.decisions import Decision, Label
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

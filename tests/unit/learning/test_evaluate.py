@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.evaluate import History, count, evaluate
 from turnwise.learning.measures import Outcome

@@ -2,8 +2,7 @@
 
 import json
 
-from turnwise.facts.cards import AgentCard, Skill
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Skill
 from turnwise.learning.evaluate import CONFUSIONS, evaluation, subject_of
 from turnwise.learning.measures import Outcome
 from turnwise.selection.cascade import Cascade

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 from trial_play import TWO, a_label, a_record, a_shadow, a_trial, an_experiment, minutes
 
-from turnwise.facts.experiments import Arm, Experiment
 from turnwise.learning.experiment_statistics import PairReader, read_units
 from turnwise.learning.experiments import POINTS, ExperimentResult, analysed
 from turnwise.learning.report.pages import experiment_page
-from turnwise.ports.experiments import Trial
+from turnwise.ports.experiments import Arm, Experiment, Trial
 
 LATER = minutes(1_000_000)
 

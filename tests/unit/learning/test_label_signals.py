@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, DataPart, text_content
-from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.events import USER, Actions, Branch, End, Event
 from turnwise.facts.selections import Selection
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.label_signals import SIGNALS, Found, SignalReader, label_of, triage_agents
 
 TREE = AgentTree(

@@ -4,11 +4,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
 from turnwise.learning.measures import chosen_of

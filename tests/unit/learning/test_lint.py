@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern, Skill
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern, Skill
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding, ordered
 from turnwise.testing.fake_encoder import BagOfWordsEncoder

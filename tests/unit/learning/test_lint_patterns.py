@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.learning.lint_examples import Finding
 from turnwise.learning.lint_patterns import lint_patterns
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from turnwise.facts.cards import AgentCard, LearnedExample, Pattern
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, LearnedExample, Pattern
 from turnwise.learning.labelled import Labelled, trust_in
 from turnwise.learning.proposals import Proposal, Proposer
 from turnwise.learning.tune import TunedOption

@@ -1,9 +1,8 @@
 """Counts of a replay."""
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.selections import RequestFacts, Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.learning.replay import CLARIFY, KEPT, Place, Redecision, ReplayCounter, ReplayResult
 from turnwise.learning.report.pages import replay_page
 from turnwise.selection.cascade import Cascade

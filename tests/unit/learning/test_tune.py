@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import example, given, strategies as st
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.tune import TUNABLE, decisions, labelled, options_of, tuned
 from turnwise.ports.selector import SelectionRequest

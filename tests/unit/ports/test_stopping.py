@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Generator
 
 import pytest
 
-from turnwise.ports.stopping import is_stopped
+from turnwise.ports.context import is_stopped
 
 Work = Callable[[], Awaitable[object]]
 

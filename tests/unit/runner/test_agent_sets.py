@@ -10,9 +10,9 @@ import pytest
 from turnwise import AgentContext, Event, agent
 from turnwise.agents.collect import collect
 from turnwise.agents.function import FunctionAgent
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import ConfigError, PolicyError, RevisionUnavailable, StoreUnavailable
 from turnwise.facts.selections import Selection
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 from turnwise.runner.agent_sets import AgentSet, AgentSets
 from turnwise.selection.cascade import Cascade

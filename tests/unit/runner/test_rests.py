@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from turnwise.facts.errors import AgentFailed, AgentTimeout, ModelRefused, ModelUnavailable, StoreUnavailable
-from turnwise.facts.rests import Rest
 from turnwise.facts.selections import Exclusion, Selection
+from turnwise.ports.rests import Rest
 from turnwise.runner.rests import AgentRests, is_outage, with_ends
 
 

@@ -13,7 +13,7 @@ from turnwise.runner.agent_sets import AgentSet, AgentSets
 from turnwise.runner.revision_watch import RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
-from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.stores.sql.local_signals import LocalSignals
 
 
 def set_of(revision: int) -> AgentSet:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Await
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import AuthorMark, Exchange, Head, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.patterns import PatternIndex

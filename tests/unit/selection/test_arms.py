@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from pydantic import ValidationError
 from trial_play import START, TWO, a_record, an_experiment, minutes
 
-from turnwise.facts.experiments import Arm, Experiment
 from turnwise.facts.sessions import SessionKey
+from turnwise.ports.experiments import Arm, Experiment
 from turnwise.selection.alternatives import Assignment, arm_of, assign, unit_of
 
 KEY = SessionKey("app", "ada", "s")

@@ -9,11 +9,10 @@ from hypothesis import given, settings, strategies as st
 from pydantic import JsonValue
 from selection_play import SPOKE, policy_of, user
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.meaning import Meaning

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.sessions import Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.selection import named_policy
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.phrases import TreePhrases

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import Exchange, Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import Clarify
 from turnwise.selection.meaning import Meaning

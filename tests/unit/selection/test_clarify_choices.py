@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.clarify import Answer, choices_of, question_text, read_answer
 
 TREE = AgentTree(

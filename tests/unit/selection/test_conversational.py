@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import AuthorMark, Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.conversational import Conversational, take_next
 from turnwise.testing.selector_suite import answer_of, request_for, sample_tree
 

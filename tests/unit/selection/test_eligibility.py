@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.eligibility import NameSet, eligible
 
 

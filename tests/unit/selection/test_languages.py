@@ -6,10 +6,9 @@ import pytest
 
 from turnwise import AgentContext, RunConfig, SqlSessionStore, agent
 from turnwise.agents import Agent
-from turnwise.facts.content import text_content
+from turnwise.facts.content import text_content, text_in
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.selections import Selection
-from turnwise.facts.texts import text_in
 from turnwise.guardrails import BannedTopics
 from turnwise.models import CallableEncoder
 from turnwise.ports.encoder import Encoder, languages_of

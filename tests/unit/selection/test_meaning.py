@@ -16,9 +16,8 @@ import pytest
 from numpy.typing import NDArray
 from words import Words
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.disk_cache import DiskCache
 from turnwise.matching.spelling import Correction, dictionary
 from turnwise.selection.meaning import Meaning
@@ -356,7 +355,7 @@ def test_importing_it_does_not_import_numpy() -> None:
 
 _LEAVES_WHILE_PREPARING = """
 import asyncio, sys, time
-from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.meaning import Meaning
 from words import Words

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.errors import ModelUnavailable, PolicyError
 from turnwise.facts.events import Await
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import Exchange, Head, OpenInvocation, OpenMatter
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest

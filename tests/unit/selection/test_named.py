@@ -5,12 +5,11 @@ import asyncio
 import pytest
 from pydantic import JsonValue
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import AuthorMark, Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import NAMED, named_policy
 from turnwise.testing.fake_encoder import BagOfWordsEncoder

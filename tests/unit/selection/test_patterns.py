@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError
 from turnwise.facts.events import Await
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.selection.patterns import Patterns, pattern_index
 from turnwise.testing.selector_suite import answer_of, request_for
 

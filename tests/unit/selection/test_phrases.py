@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, LearnedExample, Skill
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, LearnedExample, Skill
 from turnwise.matching.match import Phrase
 from turnwise.selection.phrases import capabilities_of, phrases_of, words_of
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.selections import Verdict
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.semantic import Semantic
 from turnwise.testing import selector_suite

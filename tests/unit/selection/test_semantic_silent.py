@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Skill
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Skill
 from turnwise.selection.phrases import phrases_of
 from turnwise.selection.semantic import NoTextSelector, has_words
 from turnwise.testing.selector_suite import request_for

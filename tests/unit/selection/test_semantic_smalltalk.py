@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.selections import Verdict
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.semantic import SmallTalkSelector
 from turnwise.testing import selector_suite

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError, PolicyError
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import AuthorMark, Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import PolicySpec, StageSpec

@@ -3,9 +3,8 @@
 import pytest
 from words import Words
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec, StageSpec
 

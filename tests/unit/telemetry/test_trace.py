@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from opentelemetry.trace import StatusCode
 from telemetry_play import Traced, about
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event, Guarded, Rewind, StepRecord
+from turnwise.facts.events import USER, Actions, Branch, End, ErrorInfo, Event, Guarded, Rewind, StepRecord
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage

@@ -5,9 +5,8 @@ import pytest
 from opentelemetry import trace
 from telemetry_play import Traced, about
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
-from turnwise.facts.events import USER, Actions, Await, End, Event, Rewind
+from turnwise.facts.events import USER, Actions, Await, Branch, End, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.telemetry.log_context import message_context

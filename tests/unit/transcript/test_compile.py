@@ -9,13 +9,11 @@ import pytest
 from hypothesis import Phase, given, note, settings, strategies as st
 from logs import asks, call, event, is_question, log_of, numbered, opening_of, result, view_of
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import USER, End, Event, Summary
+from turnwise.facts.events import USER, Branch, End, Event, Summary
 from turnwise.facts.sessions import visible
-from turnwise.transcript.compile import compile_transcript, reaches_far_enough
+from turnwise.transcript.compile import compile_transcript, problems, reaches_far_enough
 from turnwise.transcript.fences import fenced
-from turnwise.transcript.validity import problems
 from turnwise.transcript.view import Budget, View
 
 PLENTY = Budget(10_000_000, 10_000)

@@ -3,10 +3,9 @@
 from logs import call, result
 
 from turnwise.facts.content import Content, TextPart, ThinkingPart
-from turnwise.transcript.compile import assemble_messages
+from turnwise.transcript.compile import assemble_messages, problems
 from turnwise.transcript.groups import Group, group_of
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN
-from turnwise.transcript.validity import problems
 from turnwise.transcript.view import tokens_of_parts
 
 

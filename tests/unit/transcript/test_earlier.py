@@ -7,9 +7,8 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from logs import AGENTS, BRANCHES, asks, call, event, log_of, numbered, opening_of, result
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import BlobPart, Content, text_content
-from turnwise.facts.events import End, Event, Rewind, Summary
+from turnwise.facts.events import Branch, End, Event, Rewind, Summary
 from turnwise.facts.sessions import visible
 from turnwise.transcript.compile import CompiledLog, Transcript, compile_transcript
 from turnwise.transcript.earlier import FORGET_FROM, KEPT, EarlierLog

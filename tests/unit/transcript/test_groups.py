@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from logs import asks, call, event, numbered, question, result
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -20,10 +19,9 @@ from turnwise.facts.content import (
     UnknownPart,
     text_content,
 )
-from turnwise.facts.events import USER, Await, Event
+from turnwise.facts.events import USER, Await, Branch, Event
 from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME, Group, group_at, opening_group
-from turnwise.transcript.view import View, tokens_of_parts
-from turnwise.transcript.visible import visible_log
+from turnwise.transcript.view import View, tokens_of_parts, visible_log
 
 ME = View("a", Branch("1"), "i1")
 SEAL = Seal(provider="p", data={"id": "x"})

@@ -4,14 +4,12 @@ from typing import NamedTuple
 
 from logs import asks, call, event, numbered, result
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, text_content
-from turnwise.facts.events import USER, Event, Summary
+from turnwise.facts.events import USER, Branch, Event, Summary
 from turnwise.transcript.compile import compiled_log
 from turnwise.transcript.groups import Group
 from turnwise.transcript.trimming import choose_groups
-from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import visible_log
+from turnwise.transcript.view import Budget, View, visible_log
 
 ME = View("a", Branch("1"), "now")
 OPENING = text_content("And now?", "user")

@@ -2,13 +2,11 @@
 
 from logs import asks, event, numbered
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import USER, Branch, Event
 from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.trimming import opening_author, opening_place, run_begins
-from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import VisibleLog, visible_log
+from turnwise.transcript.view import Budget, View, VisibleLog, visible_log
 
 ME = View("a", Branch("1"), "i1")
 

@@ -4,7 +4,7 @@ import pytest
 from logs import call, result
 
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ThinkingPart
-from turnwise.transcript.validity import problems
+from turnwise.transcript.compile import problems
 
 
 def user(*parts: str | Part) -> Content:

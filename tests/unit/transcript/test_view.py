@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.events import Branch
 from turnwise.transcript.view import (
     CALL_TOKENS,
     FILE_TOKENS,

@@ -6,11 +6,9 @@ import pytest
 from logs import asks, call, event, numbered, question, result
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import ToolCallPart
-from turnwise.facts.events import USER, Await, End, ErrorInfo, Event, Rewind, Summary
-from turnwise.transcript.view import View
-from turnwise.transcript.visible import VisibleLog, visible_log
+from turnwise.facts.events import USER, Await, Branch, End, ErrorInfo, Event, Rewind, Summary
+from turnwise.transcript.view import View, VisibleLog, visible_log
 
 ME = View("a", Branch("1"), "i1")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from turnwise.wire.labels import LabelDecision
+from turnwise.wire.decisions import LabelDecision
 from turnwise.wire.resources import AgentShown, ArtifactShown, CreateSession, ForkSession, SessionShown, Version
 
 SESSION = {

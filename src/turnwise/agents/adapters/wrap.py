@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from turnwise.agents.function import make_card
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import (
     AgentDefinitionError,
     AgentFailed,
@@ -18,6 +17,7 @@ from turnwise.facts.errors import (
     ModelUnavailable,
     TurnwiseError,
 )
+from turnwise.facts.tree import AgentCard
 
 CHARACTERS = 500
 _TRANSIENT = frozenset({408, 409, 425, 429})

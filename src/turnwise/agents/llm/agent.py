@@ -12,13 +12,12 @@ from turnwise.agents.llm.loop import LlmRun
 from turnwise.agents.llm.memory import MEMORY_TOOLS, MemoryMode, MemoryUse
 from turnwise.agents.llm.summary import KIND, summed_up
 from turnwise.agents.members import members_of
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Actions, Event
+from turnwise.facts.tree import AgentCard
 from turnwise.models.by_name import Spec, model_of
-from turnwise.ports.agent import Agent
+from turnwise.ports.agent import Agent, LogPages
 from turnwise.ports.context import AgentContext
-from turnwise.ports.jobs import LogPages
 from turnwise.ports.stores import BackgroundJob
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.function import FunctionTool

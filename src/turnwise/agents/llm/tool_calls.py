@@ -22,8 +22,7 @@ from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed, TurnwiseError
 from turnwise.facts.events import Event
-from turnwise.ports.context import AgentContext, Show, Suspend
-from turnwise.ports.stopping import is_stopped
+from turnwise.ports.context import AgentContext, Show, Suspend, is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall, ToolSpec
 from turnwise.tools.function import check_result_size, consumed, is_long
 

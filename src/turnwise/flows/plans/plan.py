@@ -10,7 +10,7 @@ from turnwise.facts.content import Content, DataPart, Part, TextPart
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.flows.control.logged import data_of, hidden_data_part
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.result_types import unfenced, validation_problems

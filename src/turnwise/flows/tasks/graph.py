@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.facts.name_suggestions import did_you_mean
+from turnwise.facts.hints import did_you_mean
 from turnwise.flows.argument_checks import kind_of
 from turnwise.flows.tasks.task import Task
 

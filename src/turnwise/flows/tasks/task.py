@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal, Union, get_args
 
-from turnwise.facts.cards import NAME_CHARACTERS, check_name
 from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.tree import NAME_CHARACTERS, check_name
 from turnwise.flows.argument_checks import agent_name, as_tuple, check_bool, check_text, kind_capitalized, kind_of
 from turnwise.flows.tasks.result_types import ResultType
 from turnwise.ports.agent import Agent

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from turnwise.facts.branch import segment_of
+from turnwise.facts.events import segment_of
 from turnwise.facts.selections import Verdict
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress

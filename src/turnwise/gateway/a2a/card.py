@@ -15,7 +15,7 @@ from a2a.types import (
     StringList,
 )
 
-from turnwise.facts import cards as ours
+from turnwise.facts import tree as ours
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import AuthConfig
 from turnwise.facts.tree import AgentTree

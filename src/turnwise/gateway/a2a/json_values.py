@@ -9,7 +9,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from turnwise.facts.sizes import is_deep
+from turnwise.facts.content import is_deep
 
 JSON_TYPE = "application/json"
 DEEPEST = 30

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content as Ours, ToolCallPart
-from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
+from turnwise.facts.events import USER, Actions as OurActions, Branch, Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage

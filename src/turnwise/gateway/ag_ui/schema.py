@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
-from turnwise.facts.sizes import DEEPEST, is_deep
+from turnwise.facts.content import DEEPEST, is_deep
 from turnwise.gateway.problems import Problem
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 

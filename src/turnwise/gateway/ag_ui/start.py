@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents.approval import Answer
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
 from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid, SessionMissing
 from turnwise.facts.ids import ID_CHARACTERS, Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.facts.waits import waits_of
 from turnwise.gateway.ag_ui.history import (
     instructions_in,

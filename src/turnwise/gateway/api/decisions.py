@@ -18,7 +18,7 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.decision_feed import DecisionBatch
 from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionCell, DecisionCounts, DecisionFilter
-from turnwise.wire.labels import GiveFeedback, LabelDecision
+from turnwise.wire.decisions import GiveFeedback, LabelDecision
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.resources import Confusion, DecisionCountsShown, DecisionPage, DecisionShown, FacetCount, TimeShown
 

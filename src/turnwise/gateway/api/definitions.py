@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Path, Response
 from pydantic import JsonValue
 
-from turnwise.facts.definitions import AnyDefinition, DefinitionKind
 from turnwise.gateway.api.conditions import RequiredIfMatch, mark_version
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
@@ -16,6 +15,7 @@ from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.bound import Services
 from turnwise.gateway.services.definitions import Bounds
 from turnwise.gateway.services.session_admission import Expected
+from turnwise.ports.definitions import AnyDefinition, DefinitionKind
 from turnwise.wire.definitions import (
     ActivateVersion,
     AddExample,

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from fastapi import Path
 
-from turnwise.facts.experiments import ExperimentRecord
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheServices
+from turnwise.ports.experiments import ExperimentRecord
 from turnwise.wire.experiments import (
     ArmShown,
     ExperimentList,

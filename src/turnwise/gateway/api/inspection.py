@@ -5,7 +5,7 @@ from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import AgentId
 from turnwise.gateway.front import TheServices
 from turnwise.gateway.services.plans import TaskPlace
-from turnwise.wire.inspection import FlowPlanShown, LintReportShown, PlannedTaskShown
+from turnwise.wire.definitions import FlowPlanShown, LintReportShown, PlannedTaskShown
 
 router = api_router("agents")
 

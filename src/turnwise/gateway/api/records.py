@@ -9,8 +9,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.api.parameters import After, Limit, UserId, UserServices
 from turnwise.gateway.front import TheServices, redactor_of
-from turnwise.ports.audit import AuditEntry
-from turnwise.ports.holds import Hold
+from turnwise.ports.records import AuditEntry, Hold
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN
 from turnwise.wire.resources import AddHold, AuditPage, AuditShown, HoldList, HoldShown
 

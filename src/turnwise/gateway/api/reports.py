@@ -8,7 +8,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import Limit, Time
 from turnwise.gateway.front import TheServices
-from turnwise.wire.reports import DecisionReportShown, EvaluationList, EvaluationShown
+from turnwise.wire.decisions import DecisionReportShown, EvaluationList, EvaluationShown
 
 router = api_router("decisions")
 

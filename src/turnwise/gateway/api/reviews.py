@@ -13,7 +13,7 @@ from turnwise.gateway.front import TheServices, redactor_of
 from turnwise.gateway.services.reviews import DecisionPlace
 from turnwise.learning.label_signals import SIGNALS
 from turnwise.learning.review import RANDOM_SHARE
-from turnwise.wire.labels import (
+from turnwise.wire.decisions import (
     ClaimShown,
     DecisionLabels,
     DecisionSignals,

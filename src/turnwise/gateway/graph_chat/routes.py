@@ -2,10 +2,10 @@
 
 from fastapi import Request
 
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import Front, TheFront, TheServices, redactor_of
 from turnwise.gateway.graph_chat.schema import (

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response
 
+from turnwise.facts.content import DEEPEST, is_deep
 from turnwise.facts.errors import EmptyMessage, NothingHere, RequestInvalid, WrongMethod
-from turnwise.facts.sizes import DEEPEST, is_deep
 from turnwise.gateway.documentation import DOCUMENTATION
 from turnwise.gateway.problems import Problem
 

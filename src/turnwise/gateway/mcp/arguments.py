@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from turnwise.config.validation import mistakes
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.wire.memories import MOST_QUERY
 from turnwise.wire.messages import MOST_CHARACTERS
 

@@ -10,12 +10,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
 
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import Closing, NothingHere, RequestInvalid, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.facts.waits import Wait
 from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Recall, Select, parse_arguments

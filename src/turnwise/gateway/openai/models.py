@@ -5,8 +5,8 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import NothingHere
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.gateway.front import TheFront, TheServices
 from turnwise.gateway.openai.errors import refusals
 from turnwise.gateway.services.bound import Services

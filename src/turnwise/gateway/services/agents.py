@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from turnwise.access.rights import roles_of
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import NothingHere, RequestInvalid
+from turnwise.facts.tree import AgentCard
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.runner import Runner

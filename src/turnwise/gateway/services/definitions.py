@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from turnwise.config.definition_documents import read_definition, written_definition
 from turnwise.config.definition_editor import DefinitionEditor
-from turnwise.facts.definitions import AnyDefinition, DefinitionChange, DefinitionKind, conflict
 from turnwise.facts.errors import (
     DefinitionConflict,
     DefinitionExists,
@@ -24,7 +23,7 @@ from turnwise.learning.evaluate import Gate, missed
 from turnwise.learning.replay import places
 from turnwise.learning.trial import FIGURES, Trial, try_definition
 from turnwise.ports.decisions import DecisionFilter, Page
-from turnwise.ports.definitions import Author
+from turnwise.ports.definitions import AnyDefinition, Author, DefinitionChange, DefinitionKind, conflict
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from turnwise.facts.errors import NothingHere, RequestInvalid, StaleWriter
-from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import BackgroundTasks, CachedResults
 from turnwise.gateway.services.session_admission import SessionScope
@@ -18,7 +17,7 @@ from turnwise.learning.experiments import (
     start,
     stop,
 )
-from turnwise.ports.experiments import Experiments as Store, ExperimentStore
+from turnwise.ports.experiments import Experiment, ExperimentRecord, Experiments as Store, ExperimentStore
 from turnwise.runner import Runner
 
 KEPT_SECONDS = 15.0

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from turnwise.access.quotas import Quotas
 from turnwise.access.rights import may_report_late_results, roles_of
 from turnwise.facts.callers import Caller, credential_digest
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
 from turnwise.facts.errors import Closing, Forbidden, KeyReused, NothingHere, TurnwiseError
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.facts.waits import calls_in, is_late
 from turnwise.gateway.services.background import BackgroundTasks
 from turnwise.gateway.services.session_admission import Expected, Prices, SessionScope, as_precondition, check_state

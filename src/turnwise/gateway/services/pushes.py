@@ -8,11 +8,10 @@ from turnwise.access.api_keys import is_valid, key_of
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionError, SessionMissing
 from turnwise.facts.ids import Issuer, is_storable_id
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.key_store import KeyStore
-from turnwise.ports.pushes import KeepsPushes, Pushes as PushStore, PushPlace
+from turnwise.ports.pushes import KeepsPushes, PushConfig, Pushes as PushStore, PushPlace
 from turnwise.runner import Invocation, Runner
 
 MAX_CONFIGS = 10

@@ -5,9 +5,8 @@ Pure.
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from turnwise.facts.content import ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.content import PartialText, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Event
-from turnwise.facts.partial_text import PartialText
 from turnwise.facts.waits import Wait, calls_in, is_approval, wait_opened_by
 from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from turnwise.facts.experiments import METRICS
 from turnwise.learning.evaluate import Evaluation, Subject
 from turnwise.learning.experiments import ArmResult, Comparison, ExperimentResult, Point
 from turnwise.learning.measures import ByGroup, Confusion, Measures, Outcome
@@ -25,6 +24,7 @@ from turnwise.learning.report.plots import (
     round_step,
     turns_plot,
 )
+from turnwise.ports.experiments import METRICS
 
 STYLE = Path(__file__).with_name("page.css")
 

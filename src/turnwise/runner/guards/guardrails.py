@@ -10,15 +10,15 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, MessageError
 from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import OfferedTool
 from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.tree import NAME_CHARACTERS
+from turnwise.ports.context import is_stopped
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
-from turnwise.ports.stopping import is_stopped
 from turnwise.runner.admission import check_offers
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import (

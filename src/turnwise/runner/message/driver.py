@@ -15,14 +15,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.content import CHOICES, Content, DataPart, TextPart
+from turnwise.facts.content import CHOICES, Content, DataPart, TextPart, text_in
 from turnwise.facts.errors import AgentFailed, LimitReached, RevisionUnavailable, StaleWriter, TurnwiseError
-from turnwise.facts.events import End, ErrorInfo, Event
+from turnwise.facts.events import Branch, End, ErrorInfo, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
-from turnwise.facts.texts import text_in
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.language import language_of
 from turnwise.ports.context import Suspend

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import RevisionUnavailable, SessionBusy, StaleWriter
-from turnwise.facts.events import End, Event, Rewind, StepRecord
+from turnwise.facts.events import Branch, End, Event, Rewind, StepRecord
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner.agent_sets import AgentSets, Hold

@@ -11,9 +11,8 @@ from turnwise.facts.events import Actions, Event
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import Limits, ProcessConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.agent import Agent
+from turnwise.ports.agent import Agent, DoesJobs
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.jobs import DoesJobs
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
 from turnwise.runner.agent_sets import AgentSets
 from turnwise.runner.guards.memory_guard import MemoryGuard

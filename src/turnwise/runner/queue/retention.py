@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.retention import Retention
 from turnwise.ports.definitions import Definitions, DefinitionStore
-from turnwise.ports.retention import PrunableStore
+from turnwise.ports.retention import PrunableStore, Retention
 from turnwise.ports.stores import ArtifactStore
 
 

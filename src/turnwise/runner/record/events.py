@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.facts.events import USER, End, Event, StepRecord
+from turnwise.facts.events import NO_BRANCH, USER, Branch, End, Event, StepRecord
 from turnwise.facts.ids import Issuer
 from turnwise.facts.messages import Message, OfferedTool
 from turnwise.facts.sessions import Head, OpenCall, Session, SessionKey, fold

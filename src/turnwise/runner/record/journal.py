@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content
-from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
+from turnwise.facts.events import NO_BRANCH, USER, Actions, Await, Branch, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
 DECISION = "?"

@@ -12,8 +12,8 @@ from turnwise.facts.errors import StaleWriter, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey, storable
+from turnwise.ports.context import is_stopped
 from turnwise.ports.hooks import Hooks, PieceHooks
-from turnwise.ports.stopping import is_stopped
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.runner.record.feed import EventFeed
 from turnwise.runner.record.journal import public_event

@@ -5,12 +5,24 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.content import (
+    DEEPEST,
+    BlobPart,
+    Content,
+    DataPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    holds_deep,
+    is_deep,
+    least_bytes,
+)
 from turnwise.facts.errors import AgentFailed, LimitReached
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact
 from turnwise.facts.limits import Limits
-from turnwise.facts.sizes import DEEPEST, holds_deep, is_deep, least_bytes
 
 PIECE_BYTES = 16
 """The minimum that one streamed piece counts, since each piece is an event until the answer is complete."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
-from turnwise.facts.events import Await, ErrorInfo, Event, StepRecord
+from turnwise.facts.events import Await, Branch, ErrorInfo, Event, StepRecord
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree

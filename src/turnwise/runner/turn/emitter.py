@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
-from turnwise.facts.events import Actions, Await, Event
+from turnwise.facts.events import Actions, Await, Branch, Event
 from turnwise.runner.record.events import empty_event, error_text
 from turnwise.runner.record.journal import StepScope, current_scope, model_calls
 from turnwise.runner.turn.answer_limits import check_storable

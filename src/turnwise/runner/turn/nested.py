@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ToolFailed
+from turnwise.facts.events import Branch
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.assignment import AssignedTask, Assignment, Scope

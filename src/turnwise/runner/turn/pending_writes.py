@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.events import StepRecord
+from turnwise.facts.events import Branch, StepRecord
 from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.runner.record.journal import Replay, StepScope, current_scope

@@ -9,10 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, AgentTimeout, TurnwiseError
-from turnwise.ports.context import Suspend
-from turnwise.ports.stopping import is_stopped
+from turnwise.facts.tree import AgentCard
+from turnwise.ports.context import Suspend, is_stopped
 from turnwise.runner.record.events import error_text
 
 ERROR_CHARACTERS = 500

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import LimitReached, TransferRefused, TurnwiseError
-from turnwise.facts.events import End, Event, StepRecord
+from turnwise.facts.events import Branch, End, Event, StepRecord
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext

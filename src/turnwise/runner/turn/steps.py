@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.facts.events import Event, StepRecord
+from turnwise.facts.events import Branch, Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.record.journal import StepScope, step_scope, with_step_value
 from turnwise.runner.turn.answer_limits import as_json

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.cards import AgentCard
-from turnwise.facts.content import BlobPart, TextPart
+from turnwise.facts.content import BlobPart, TextPart, least_bytes
 from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached, StoreError
-from turnwise.facts.events import Event, in_scope
+from turnwise.facts.events import Branch, Event, in_scope
 from turnwise.facts.fact import values_of
 from turnwise.facts.limits import Limits
 from turnwise.facts.memory import FORGOTTEN, Entity, MemoryEntry, MemoryKind, Recalled, Span, Speaker, new_entry
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.sizes import least_bytes
+from turnwise.facts.tree import AgentCard
 from turnwise.ports.memory import MemoryFilter, MemoryReader, MemoryStore
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore, SessionStore
 from turnwise.runner.record.journal import current_scope, public_event

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from turnwise.facts.events import USER, Event
 from turnwise.facts.memory import MemoryEntry
 from turnwise.facts.sessions import Head, ScopedState, Session, fold, merge, split_state, storable
-from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
-from turnwise.stores.sql.sizes import size_of
+from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, size_of, time_text
 from turnwise.stores.sql.spans import Spans, without
 
 

@@ -1,4 +1,4 @@
-"""Searches decisions, newest or oldest first.
+"""Finds a decision, and searches decisions, newest or oldest first.
 
 Each filter has an index whose entries are in the order of the ids. A page reads candidates from the index with the fewest
 entries, at most `SCAN` of them, and checks the other conditions on their rows.
@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, literal_column, or_, select, union_all
 
+from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.decisions import Decision, DecisionFilter, Page
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.decisions import BRIEF_COLUMNS, COLUMNS, WITH_SESSION, decision_of
-from turnwise.stores.sql.ids import first_decision_id
-from turnwise.stores.sql.labels import labels_of
+from turnwise.ports.decisions import Decision, DecisionFilter, Label, Page
+from turnwise.stores.sql.ids import check_limit, cursor, first_decision_id, read_cursor
+from turnwise.stores.sql.labels import labels_of, place_of, put, remove_operators
 from turnwise.stores.sql.log import read_spans
-from turnwise.stores.sql.rows import AnyRow, tenth_of
+from turnwise.stores.sql.rows import DECISION_COLUMNS, AnyRow, brief_selection_of, moment, selection_of, tenth_of
 from turnwise.stores.sql.spans import all_of
 from turnwise.stores.sql.tables import decisions, owner_of, sessions, versions
 from turnwise.stores.sql.words import candidates, has_words, rare_ids, words_of
@@ -349,3 +348,46 @@ def _fingerprints(connection: Connection, app: str, policy: str) -> list[str]:
     """Returns the fingerprints of a policy: its own, and those of the stored policies of that name."""
     of_name = select(_v.version).where(_v.app == app, _v.kind == "policy", _v.name == policy).order_by(_v.version)
     return list(dict.fromkeys([policy, *connection.execute(of_name).scalars()]))
+
+
+COLUMNS = (
+    _d.id,
+    _s.user_id,
+    _s.session_id,
+    _d.sequence,
+    _d.invocation_id,
+    _d.text,
+    *(_d[name] for name in DECISION_COLUMNS),
+    _d.created_at,
+    _d.label,
+    _d.shadow,
+)
+BRIEF_COLUMNS = tuple(column for column in COLUMNS if column.name not in ("record", "shadow"))
+"""The columns without the record."""
+WITH_SESSION = decisions.outerjoin(sessions, (_s.owner == _d.owner) & (_s.number == _d.session))
+_IS_ONE = and_(_d.owner == bindparam("at_owner"), _d.session == bindparam("at_log"), _d.sequence == bindparam("at_sequence"))
+_FIND = select(*(column for column in COLUMNS if column.table is not sessions)).where(_IS_ONE)
+
+
+def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | None:
+    place = place_of(connection, key, sequence)
+    row = connection.execute(_FIND, place).first() if place is not None else None
+    return decision_of(key, row) if row is not None else None
+
+
+def decision_of(key: SessionKey, row: AnyRow, *, brief: bool = False) -> Decision:
+    """Returns the decision of a row; `brief` for a row of `BRIEF_COLUMNS`."""
+    label = row.label or None
+    if brief:
+        return Decision(key, row.sequence, row.invocation_id, row.text, brief_selection_of(row), moment(row.created_at), label)
+    made = selection_of(row)
+    shadow = Selection.model_validate_json(row.shadow) if row.shadow is not None else None
+    return Decision(key, row.sequence, row.invocation_id, row.text, made, moment(row.created_at), label, shadow)
+
+
+def label(connection: Connection, key: SessionKey, sequence: int, agent: str | None, actor: str, now: str) -> None:
+    """Stores an operator's label; None removes the labels of all operators."""
+    if agent is None:
+        remove_operators(connection, key, sequence, actor, now)
+    else:
+        put(connection, key, sequence, Label(agent=agent, author=actor), actor, now)

@@ -1,9 +1,14 @@
-"""Definitions as rows: one for each version, never changed, with one revision number for each app."""
+"""Definitions as rows: one for each version, never changed, with one revision number for each app.
+
+The only change of a version is the erasure of a user: it removes the examples that the app learned from the user's messages.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -16,29 +21,32 @@ from sqlalchemy import (
     exists,
     func,
     select,
+    update,
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
-from turnwise.facts.definitions import (
+from turnwise.facts.errors import DefinitionSetChanged, StoreError
+from turnwise.ports.decisions import Page
+from turnwise.ports.definitions import (
     ACCESS_FIELDS,
     AnyDefinition,
+    Author,
     Definition,
     DefinitionChange,
+    DefinitionKey,
     DefinitionKind,
+    DefinitionSet,
     PolicyDefinition,
     Versioned,
     conflict,
     differences,
 )
-from turnwise.facts.errors import DefinitionSetChanged, StoreError
-from turnwise.ports.audit import Act, AuditEntry
-from turnwise.ports.decisions import Page
-from turnwise.ports.definitions import Author, DefinitionKey, DefinitionSet
-from turnwise.stores.sql.audit import entries, record_all
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.definition_tables import definition_revisions, definitions
+from turnwise.ports.records import Act, AuditEntry
+from turnwise.stores.sql.app_tables import definition_revisions, definitions
+from turnwise.stores.sql.ids import check_limit, cursor, read_cursor
+from turnwise.stores.sql.records import entries, record, record_all
 from turnwise.stores.sql.rows import moment, time_text
-from turnwise.stores.sql.tables import insert_for
+from turnwise.stores.sql.tables import clock, insert_for
 from turnwise.stores.sql.worker_pool import Executor
 
 _d, _r = definitions.c, definition_revisions.c
@@ -327,3 +335,65 @@ def definition_of(row: Any) -> AnyDefinition:
         created_at=moment(row.created_at),
         note=row.note,
     )
+
+
+ERASURE = "erasure"
+"""The author of versions without a user's examples."""
+_LOCK_REVISION = (
+    select(definition_revisions.c.revision).where(definition_revisions.c.app == bindparam("at_app")).with_for_update()
+)
+_OF_AGENTS = and_(_d.app == bindparam("at_app"), _d.kind == "agent")
+_IS_ROW = and_(_OF_AGENTS, _d.name == bindparam("at_name"), _d.version == bindparam("at_version"))
+_REWRITE_BODY = update(definitions).where(_IS_ROW).values(body=bindparam("new_body"))
+
+
+def retire_some(connection: Connection, app: str, user: str) -> bool:
+    """Removes the user's examples from the versions of one agent. Returns whether there may be more agents with such.
+
+    If the served version has some, a new version without them is stored, so that all processes stop using them. In older
+    versions and in drafts, the texts are removed in place.
+    """
+    name = next(iter(_names_with(connection, app, user)), None)
+    if name is None:
+        return False
+    connection.execute(_LOCK_REVISION, {"at_app": app})  # no version is stored until the commit
+    history = [each for each in _versions_of(connection, app, name) if isinstance(each, Definition)]
+    served = next((each for each in history if each.status != "draft"), None)
+    count = 0
+    for each in history:
+        count = max(count, _count_examples(each, user))
+        if _count_examples(each, user):
+            values = {"at_app": app, "at_name": name, "at_version": each.version}
+            connection.execute(_REWRITE_BODY, values | {"new_body": body_of(_without_examples(each, user))})
+    seconds: float = connection.execute(select(clock())).scalar_one()
+    now = datetime.fromtimestamp(seconds, UTC)
+    if served is not None and served.status == "active" and _count_examples(served, user):
+        author = Author(ERASURE, now, "Without the examples learned from a user who was erased.")
+        put_versions(connection, app, [_without_examples(served, user)], {("agent", name): history[0].version}, author)
+    record(connection, app, Act(ERASURE, "examples.retired", details={"agent": name, "examples": count}), time_text(now))
+    return True
+
+
+def _names_with(connection: Connection, app: str, user: str) -> Sequence[str]:
+    """Returns the agents that learned from the user, at most one. The search finds more rows than it reads."""
+    written = f'"user":{to_json(user).decode()}'
+    wanted = select(definitions).where(_OF_AGENTS, _d.body.contains(written, autoescape=True))
+    for row in connection.execute(wanted.order_by(_d.name), {"at_app": app}):
+        found = definition_of(row)
+        if isinstance(found, Definition) and _count_examples(found, user):
+            return [found.name]
+    return []
+
+
+def _versions_of(connection: Connection, app: str, name: str) -> list[Any]:
+    """Returns all versions, newest first."""
+    wanted = select(definitions).where(_OF_AGENTS, _d.name == bindparam("at_name")).order_by(_d.version.desc())
+    return [definition_of(row) for row in connection.execute(wanted, {"at_app": app, "at_name": name})]
+
+
+def _count_examples(definition: Definition, user: str) -> int:
+    return sum(each.user == user for each in definition.learned or ())
+
+
+def _without_examples(definition: Definition, user: str) -> Definition:
+    return definition.replace(learned=tuple(each for each in definition.learned or () if each.user != user))

@@ -8,19 +8,16 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, bindparam, literal_column, or_, select, update
 
 from turnwise.facts.errors import StoreError
-from turnwise.facts.experiments import ExperimentRecord
 from turnwise.facts.ids import Issuer
-from turnwise.facts.labels import OPERATOR
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
-from turnwise.ports.decisions import Page
-from turnwise.ports.experiments import Trial, TrialLabel
-from turnwise.stores.sql import audit
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.index_tables import experiments
+from turnwise.ports.decisions import OPERATOR, Page
+from turnwise.ports.experiments import ExperimentRecord, Trial, TrialLabel
+from turnwise.ports.records import Act
+from turnwise.stores.sql import records
+from turnwise.stores.sql.app_tables import experiments, labels
+from turnwise.stores.sql.ids import check_limit, cursor, read_cursor
 from turnwise.stores.sql.labels import place_of
-from turnwise.stores.sql.record_tables import labels
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import decisions, insert_for, sessions
 from turnwise.stores.sql.worker_pool import Executor
@@ -62,7 +59,7 @@ class SqlExperiments:
         def job(connection: Connection) -> bool:
             stored = _replace(connection, app, record, new)
             if stored and act is not None:
-                audit.record(connection, app, act, now)
+                records.record(connection, app, act, now)
             return stored
 
         # After a commit of unknown outcome a repetition would meet its own version as another writer's.

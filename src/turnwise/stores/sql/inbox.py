@@ -1,7 +1,7 @@
 """The inbox: a session's messages in the order of acceptance, and the state of each."""
 
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
@@ -10,13 +10,14 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import QueueFull
+from turnwise.facts.ids import Issuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
 from turnwise.stores.sql.ids import new_session_number
 from turnwise.stores.sql.log import AdvancedRow, events_between, session_missing, session_number, stale
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.rows import EMPTY_HEAD, EventRow
+from turnwise.stores.sql.rows import EMPTY_HEAD, EventRow, time_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
@@ -27,11 +28,38 @@ from turnwise.stores.sql.tables import (
     session_params,
     sessions,
 )
+from turnwise.stores.sql.worker_pool import Executor
 
 _s, _m = sessions.c, messages.c
 
 # Written out, because a partial index is used only for exactly its own condition.
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
+
+
+class SqlInbox:
+    """The store's inboxes."""
+
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
+
+    async def accept(
+        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
+    ) -> Receipt:
+        now = time_text(self._issuer.now())
+        job = partial(accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
+        return await self._executor.write(job)
+
+    async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
+        return await self._executor.read(lambda connection: receipt(connection, key, message_id))
+
+    async def queued(self, key: SessionKey) -> Message | None:
+        return await self._executor.read(lambda connection: oldest(connection, key))
+
+    async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
+        await self._executor.write(lambda connection: refuse(connection, key, message_id, problem))
+
+    async def lengths(self, app: str) -> InboxLengths:
+        return await self._executor.read(lambda connection: lengths(connection, app))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.ids import SystemIssuer
-from turnwise.stores.sql.clock_watch import ClockWatch
-from turnwise.stores.sql.counters import give_place, take_place
+from turnwise.stores.sql.app_tables import matchers, vectors
 from turnwise.stores.sql.ids import new_id
-from turnwise.stores.sql.index_tables import matchers, vectors
+from turnwise.stores.sql.key_store import ClockWatch, give_place, take_place
 from turnwise.stores.sql.tables import insert_for
 from turnwise.stores.sql.worker_pool import Executor, SeparateConnection
 

@@ -9,9 +9,8 @@ from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delet
 from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
-from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.heartbeats import Heartbeats
-from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.ids import check_limit, new_id
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import AnyRow
 from turnwise.stores.sql.tables import clock, column_params, insert_for, is_session, jobs, processes, session_params, sessions

@@ -24,15 +24,13 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import InvocationMissing, StoreError
 from turnwise.facts.ids import Issuer
-from turnwise.facts.labels import OPERATOR, Claim, Label, LabelChange, LabelledDecision
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
-from turnwise.ports.decisions import Page
-from turnwise.stores.sql.audit import record
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.ids import new_id
+from turnwise.ports.decisions import OPERATOR, Claim, Label, LabelChange, LabelledDecision, Page
+from turnwise.ports.records import Act
+from turnwise.stores.sql.app_tables import label_changes, label_claims, labels
+from turnwise.stores.sql.ids import check_limit, cursor, new_id, read_cursor
 from turnwise.stores.sql.log import read_spans
-from turnwise.stores.sql.record_tables import label_changes, label_claims, labels
+from turnwise.stores.sql.records import record
 from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.spans import all_of, log_at
 from turnwise.stores.sql.tables import clock, column_params, decisions, insert_for, owner_of

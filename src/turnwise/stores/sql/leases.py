@@ -17,8 +17,8 @@ from turnwise.ports.stores import Holder, Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.append_plan import AppendPlan
 from turnwise.stores.sql.catalog import open_session
-from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.heartbeats import Heartbeats, is_alive
+from turnwise.stores.sql.ids import check_limit
 from turnwise.stores.sql.log import (
     AdvancedRow,
     advance_statement,

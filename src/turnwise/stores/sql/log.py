@@ -11,21 +11,22 @@ from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey, merge
-from turnwise.stores.sql import hidden_states, jobs, memory_writes
+from turnwise.stores.sql import jobs, memory_writes
 from turnwise.stores.sql.append_plan import AppendPlan, MemoryPlan
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.prepared import PreparedStatement
 from turnwise.stores.sql.rows import (
     DECISION_COLUMNS,
     EventRow,
+    Removal,
     selection_of,
     state_of,
     state_text,
+    stored_size,
     time_text,
     write_shared,
 )
-from turnwise.stores.sql.sizes import stored_size
-from turnwise.stores.sql.spans import FOREVER, Run, Spans, all_of, is_visible, logs_of, runs, spans_of, spans_text
+from turnwise.stores.sql.spans import FOREVER, Run, Spans, all_of, hide_states, is_visible, logs_of, runs, spans_of, spans_text
 from turnwise.stores.sql.tables import (
     LEASE_RELEASED,
     column_params,
@@ -37,7 +38,6 @@ from turnwise.stores.sql.tables import (
     sessions,
     snapshots,
 )
-from turnwise.stores.sql.tombstones import Removal
 from turnwise.stores.sql.transcript_events import transcript_events
 
 _s, _e, _d = sessions.c, events.c, decisions.c
@@ -196,7 +196,7 @@ def _hide(connection: Connection, row: AdvancedRow, plan: AppendPlan) -> None:
     if plan.hide_from is not None:
         before, last = spans_of(row.spans, row.number), plan.before.last_sequence
         rewound = Removal(row.owner, row.number, plan.before.app, plan.before.user, keeps_labels=True)
-        hidden_states.hide(connection, rewound, before, plan.hide_from, last)
+        hide_states(connection, rewound, before, plan.hide_from, last)
         jobs.delete_hidden(connection, row.owner, row.number, plan.hide_from)
         memory_writes.hide(connection, row.owner, row.number, plan.hide_from, last + 1)
 

@@ -1,8 +1,9 @@
 """Prunes what the rules of retention no longer keep. Decides on read connections; each write checks again and is short."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -21,17 +22,16 @@ from sqlalchemy import (
 )
 
 from turnwise.facts.memory import ENTRIES
-from turnwise.facts.retention import AgeRule, Retention, RetentionRules, SessionRule
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.audit import Act
-from turnwise.stores.sql.audit import record
-from turnwise.stores.sql.holds import lock_user
-from turnwise.stores.sql.memory_forgetting import forget_ids
-from turnwise.stores.sql.memory_tables import memories, memory_users
-from turnwise.stores.sql.record_tables import holds
-from turnwise.stores.sql.rows import AnyRow, time_text
+from turnwise.ports.records import Act
+from turnwise.ports.retention import AgeRule, Pruned, Retention, RetentionRules, SessionRule
+from turnwise.stores.sql.app_tables import holds
+from turnwise.stores.sql.memory_rows import memories, memory_users
+from turnwise.stores.sql.memory_writes import forget_ids
+from turnwise.stores.sql.records import lock_user, record
+from turnwise.stores.sql.rows import AnyRow, Removal, store_removals, time_text
 from turnwise.stores.sql.tables import decisions, is_leased, messages, owner_of, pushes, sessions
-from turnwise.stores.sql.tombstones import Removal, store_removals
+from turnwise.stores.sql.worker_pool import Executor
 
 STEP_ROWS = 500
 """The number of rows that one transaction changes at most."""
@@ -99,6 +99,73 @@ class UserPlan(NamedTuple):
     def at(self) -> dict[str, Any]:
         """The user as parameters."""
         return {"at_owner": owner_of(self.app, self.user), "at_app": self.app, "at_user": self.user}
+
+
+class Pruner:
+    """Prunes the data of an app. `remove` deletes the rows of a hidden session."""
+
+    def __init__(self, executor: Executor, remove: Callable[[Removal], Awaitable[None]]) -> None:
+        self._executor, self._remove = executor, remove
+
+    async def step(self, app: str, retention: Retention, now: datetime, after: str | None, *, dry_run: bool) -> Pruned:
+        """Prunes the data of the next users."""
+        counts: Counter[str] = Counter()
+        gone: list[SessionKey] = []
+        revisions: set[int] = set()
+        users = await self._executor.read(lambda connection: users_after(connection, app, after))
+        for user in users:
+            read = partial(plan_user, app=app, user=user, retention=retention, now=now)
+            plan = await self._executor.read(read)
+            if plan is not None:
+                gone += await self._prune_sessions(plan, now, dry_run=dry_run)
+                for kind in KINDS:
+                    counts[kind] += await self._prune_kind(plan, kind, now, dry_run=dry_run)
+                counts["memories"] += await self._prune_memories(plan, now, dry_run=dry_run)
+            if retention.definitions.versions is not None:
+                revisions |= await self._executor.read(partial(named_revisions, app=app, user=user))
+        counts["sessions"] = len(gone)
+        return Pruned(dict(counts), gone, revisions, users[-1] if len(users) == USERS else None)
+
+    async def _prune_sessions(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> list[SessionKey]:
+        """Hides and deletes the user's expired sessions, and returns their keys."""
+        gone: list[SessionKey] = []
+        run = self._executor.read if dry_run else self._executor.write
+        for start in range(0, len(plan.expired), SESSIONS):
+            rows = plan.expired[start : start + SESSIONS]
+            job = partial(hide_expired, plan=plan, rows=rows, now=time_text(now), dry_run=dry_run)
+            for key, removal in await run(job):
+                gone.append(key)
+                if not dry_run:
+                    await self._remove(removal)
+        return gone
+
+    async def _prune_kind(self, plan: UserPlan, kind: str, now: datetime, *, dry_run: bool) -> int:
+        """Deletes old rows of one kind in the user's idle sessions, and returns their number."""
+        pruned = 0
+        for start in range(0, len(plan.idle), SESSIONS):
+            read_idle = partial(still_idle, plan=plan, rows=plan.idle[start : start + SESSIONS])
+            numbers = [row.number for row in await self._executor.read(read_idle)]
+            read = partial(old_rows, plan=plan, name=kind, numbers=numbers, now=now)
+            while rows := await self._executor.read(read):
+                if dry_run:
+                    pruned += len(rows)
+                    break
+                written = await self._executor.write(partial(prune_rows, plan=plan, name=kind, rows=rows))
+                pruned += written
+                if not written or len(rows) < STEP_ROWS:
+                    break
+        return pruned
+
+    async def _prune_memories(self, plan: UserPlan, now: datetime, *, dry_run: bool) -> int:
+        """Deletes the user's entries that retention no longer keeps, and returns their number."""
+        ids = await self._executor.read(lambda connection: old_memories(connection, plan, now))
+        if dry_run:
+            return len(ids)
+        pruned = 0
+        for start in range(0, len(ids), MEMORIES):
+            some = ids[start : start + MEMORIES]
+            pruned += await self._executor.write(partial(prune_memories, plan=plan, ids=some))
+        return pruned
 
 
 def users_after(connection: Connection, app: str, after: str | None) -> list[str]:

@@ -22,14 +22,12 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.ids import Issuer
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.pushes import Push, PushPlace
+from turnwise.ports.pushes import Push, PushConfig, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
-from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.heartbeats import Heartbeats
-from turnwise.stores.sql.ids import new_id
+from turnwise.stores.sql.ids import check_limit, new_id
 from turnwise.stores.sql.log import session_missing, session_number
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import column_params, insert_for, is_session, processes, pushes, session_params, sessions

@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from turnwise.facts.errors import StoreError
-from turnwise.facts.rests import Rest
-from turnwise.stores.sql.index_tables import rests
+from turnwise.ports.rests import Rest
+from turnwise.stores.sql.app_tables import rests
 from turnwise.stores.sql.tables import insert_for
 from turnwise.stores.sql.worker_pool import Executor
 

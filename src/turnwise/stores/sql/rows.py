@@ -1,4 +1,4 @@
-"""Conversions between rows and facts."""
+"""Conversions between rows and facts, sizes of stored texts, and removals: stored work that any process can continue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
-from sqlalchemy import Connection, Delete, Insert, Row, and_, bindparam, delete, literal, select
+from sqlalchemy import BigInteger, Connection, Delete, Insert, Row, and_, bindparam, delete, literal, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from turnwise.facts.events import NO_ACTIONS, Actions, Event
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import Head, ScopedState, Session, SessionKey
 from turnwise.stores.sql.ids import new_decision_id
 from turnwise.stores.sql.prepared import PreparedStatement
-from turnwise.stores.sql.tables import app_state, insert_for, owner_of, user_state
+from turnwise.stores.sql.tables import app_state, insert_for, owner_of, removals, user_state
 
 if TYPE_CHECKING:
     AnyRow = Row[*tuple[Any, ...]]
@@ -301,3 +304,56 @@ def _write_keys(
 
 def delete_user_state(connection: Connection, app: str, user: str) -> None:
     connection.execute(_REMOVE_USER, {"at_owner": owner_of(app, user), "at_app": app, "at_user": user})
+
+
+def size_of(text: str) -> int:
+    """Returns the size of a text. Plain ASCII, which is usual, is not encoded."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+class stored_size(FunctionElement[int]):
+    """The size of a column's text in SQL. `length` counts characters."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(stored_size, "sqlite")
+def _sqlite_size(element: Any, compiler: SQLCompiler, **options: Any) -> str:
+    # octet_length needs SQLite 3.43.
+    return f"length(CAST({compiler.process(element.clauses, **options)} AS BLOB))"
+
+
+@compiles(stored_size, "postgresql")
+def _postgresql_size(element: Any, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length({compiler.process(element.clauses, **options)})"
+
+
+class Removal(NamedTuple):
+    """A deleted session or an erased user whose rows are still stored, or a rewound session with states of hidden decisions."""
+
+    owner: int
+    session: int
+    app: str
+    user: str
+    keeps_labels: bool = False
+    """Whether the labels of decisions stay."""
+
+
+def store_removals(connection: Connection, stored: Sequence[Removal]) -> None:
+    """Stores removals, so that any process can continue them."""
+    rows = [
+        {
+            "owner": each.owner,
+            "session": each.session,
+            "app": each.app,
+            "user_id": each.user,
+            "keeps_labels": each.keeps_labels,
+        }
+        for each in stored
+    ]
+    if rows:
+        insert = insert_for(connection.dialect.name, removals)
+        # An update waits for the step of another process that works on the removal, and stores it again if that was the last.
+        same = {"keeps_labels": and_(removals.c.keeps_labels, insert.excluded.keeps_labels)}
+        connection.execute(insert.on_conflict_do_update(index_elements=["owner", "session"], set_=same), rows)

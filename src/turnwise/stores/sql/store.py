@@ -1,5 +1,6 @@
-"""The session store on SQLite or PostgreSQL."""
+"""The session store on SQLite or PostgreSQL, and its maintenance."""
 
+import asyncio
 import threading
 import time
 import weakref
@@ -8,8 +9,10 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -17,63 +20,45 @@ from turnwise.facts.errors import ConfigError, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
-from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.audit import Audit
 from turnwise.ports.decisions import (
-    Decision,
     Decisions,
-    InvocationInfo,
+    Labels,
     Page,
-    Version,
-    VersionKind,
 )
 from turnwise.ports.definitions import Definitions
 from turnwise.ports.experiments import Experiments
-from turnwise.ports.holds import Holds
 from turnwise.ports.key_store import Counters, Keys
-from turnwise.ports.labels import Labels
+from turnwise.ports.maintenance import Maintenance, Usage
 from turnwise.ports.memory import MemoryStore
 from turnwise.ports.pushes import Pushes
+from turnwise.ports.records import Audit, Holds
 from turnwise.ports.rests import Rests
-from turnwise.ports.retention import Pruned
+from turnwise.ports.retention import Pruned, Retention
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Inbox, InboxLengths, Jobs, Lease, Leases, Maintenance, Receipt, SessionInfo
-from turnwise.stores.sql import (
-    catalog,
-    decisions,
-    forks,
-    inbox,
-    invocations,
-    leases,
-    log,
-    removals,
-    versions,
-)
+from turnwise.ports.stores import Inbox, Jobs, Lease, Leases, SessionInfo
+from turnwise.stores.sql import catalog, leases, log, removals, schema, sqlite
 from turnwise.stores.sql.append_plan import AppendPlan, Rewound, first_hidden, hides_events, plan_append
-from turnwise.stores.sql.audit import SqlAudit
-from turnwise.stores.sql.clock_watch import ClockWatch
-from turnwise.stores.sql.counters import SqlCounters
-from turnwise.stores.sql.decision_counts import DecisionQueries
+from turnwise.stores.sql.decisions import SqlDecisions
 from turnwise.stores.sql.definitions import SqlDefinitions
 from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.experiments import SqlExperiments
 from turnwise.stores.sql.heartbeats import Heartbeats
-from turnwise.stores.sql.holds import SqlHolds
+from turnwise.stores.sql.inbox import SqlInbox
 from turnwise.stores.sql.index_cache import SqlIndexCache
 from turnwise.stores.sql.jobs import SqlJobs
-from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.key_store import ClockWatch, SqlCounters, SqlKeys
 from turnwise.stores.sql.labels import SqlLabels
-from turnwise.stores.sql.maintenance import SqlMaintenance
+from turnwise.stores.sql.local_signals import LocalSignals
 from turnwise.stores.sql.memory import SqlMemory
 from turnwise.stores.sql.postgres import PostgresExecutor
-from turnwise.stores.sql.pruner import Pruner
+from turnwise.stores.sql.postgres_signals import PostgresSignals
+from turnwise.stores.sql.pruning import Pruner
 from turnwise.stores.sql.pushes import SqlPushes
+from turnwise.stores.sql.records import SqlAudit, SqlHolds
 from turnwise.stores.sql.rests import SqlRests
-from turnwise.stores.sql.rows import time_text
-from turnwise.stores.sql.signals.local import LocalSignals
-from turnwise.stores.sql.signals.postgres import PostgresSignals
-from turnwise.stores.sql.spans import Spans
+from turnwise.stores.sql.rows import Removal, time_text
+from turnwise.stores.sql.spans import ClearedUpTo, Spans, clear_states, pending_rewinds
 from turnwise.stores.sql.sqlite import SqliteExecutor
 from turnwise.stores.sql.worker_pool import PATIENCE, Executor
 
@@ -118,7 +103,7 @@ class SqlSessionStore:
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
-        self._inbox, self._decisions = _Inbox(self._executor, self._issuer), _Decisions(self._executor, self._issuer)
+        self._inbox, self._decisions = SqlInbox(self._executor, self._issuer), SqlDecisions(self._executor, self._issuer)
         self._maintenance = SqlMaintenance(self._executor, self._url)
         store = weakref.ref(self)
         self._heartbeats = Heartbeats(self._executor, self._issuer, lambda: _wake_watchers(store))
@@ -314,14 +299,14 @@ class SqlSessionStore:
     ) -> Session:
         """Copies the session, by reference to its log. Tries again if it is rewound meanwhile."""
         for _ in range(FORK_TRIES):
-            source = await self._executor.read(lambda connection: forks.origin(connection, key))
+            source = await self._executor.read(lambda connection: catalog.origin(connection, key))
             if revision is not None and (source.session.revision != revision or source.session.queued):
                 raise log.stale(key)
             fork = await self._inherit(source, new_id, before_invocation)
-            job = partial(forks.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
+            job = partial(catalog.write_fork, source=source, fork=fork, now=time_text(self._issuer.now()))
             try:
                 return await self._executor.write(job, repeatable=False)
-            except forks.LogChanged:
+            except catalog.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
 
@@ -337,7 +322,7 @@ class SqlSessionStore:
         if not hides_events(session, events):
             return plan_append(session, events)
         # The write checks the revision, and nothing read here changes without it.
-        source = await self._executor.read(lambda connection: forks.origin(connection, session.key))
+        source = await self._executor.read(lambda connection: catalog.origin(connection, session.key))
         hidden_from = first_hidden(session, events)
         if hidden_from is None:
             return plan_append(session, events, Rewound(session, source.spans))
@@ -365,102 +350,27 @@ class SqlSessionStore:
         new = {event.id: event for event in reversed(events)}
         return [new[id_] for id_ in ids if id_ not in stored]
 
-    async def _inherit(self, source: forks.Origin, new_id: str, before: str | None) -> forks.Fork:
+    async def _inherit(self, source: catalog.Origin, new_id: str, before: str | None) -> catalog.Fork:
         """Returns a fork of all visible events before its end, except those of invocations that are open there."""
         if before is None:
             end, at_end = source.session.last_sequence + 1, source.session
         else:
-            end = await self._executor.read(lambda connection: forks.first_of(connection, source, before))
+            end = await self._executor.read(lambda connection: catalog.first_of(connection, source, before))
             at_end = await self._fold(source, source.spans, end)
         open_ = at_end.head.invocations
         if not open_:
-            return forks.new_fork(source, new_id, end, (), at_end)
-        left_out = await self._executor.read(lambda connection: forks.excluded_numbers(connection, source, end, tuple(open_)))
-        fork = forks.new_fork(source, new_id, end, left_out, at_end)
+            return catalog.new_fork(source, new_id, end, (), at_end)
+        left_out = await self._executor.read(lambda connection: catalog.excluded_numbers(connection, source, end, tuple(open_)))
+        fork = catalog.new_fork(source, new_id, end, left_out, at_end)
         return fork._replace(session=await self._fold(source, fork.spans, end))
 
-    async def _fold(self, source: forks.Origin, spans: Spans, end: int) -> Session:
+    async def _fold(self, source: catalog.Origin, spans: Spans, end: int) -> Session:
         """Returns the fold of the spans below `end`."""
-        progress = await self._executor.read(partial(forks.start_fold, source=source, spans=spans, end=end))
+        progress = await self._executor.read(partial(catalog.start_fold, source=source, spans=spans, end=end))
         while not progress.done:
-            step = partial(forks.fold_more, source=source, spans=spans, end=end, progress=progress)
+            step = partial(catalog.fold_more, source=source, spans=spans, end=end, progress=progress)
             progress = await self._executor.read(step)
         return progress.session
-
-
-class _Inbox:
-    """The store's inboxes."""
-
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        self._executor, self._issuer = executor, issuer
-
-    async def accept(
-        self, key: SessionKey, message: Message, *, create: bool, limit: int, revision: int | None = None
-    ) -> Receipt:
-        now = time_text(self._issuer.now())
-        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit, revision=revision)
-        return await self._executor.write(job)
-
-    async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
-        return await self._executor.read(lambda connection: inbox.receipt(connection, key, message_id))
-
-    async def queued(self, key: SessionKey) -> Message | None:
-        return await self._executor.read(lambda connection: inbox.oldest(connection, key))
-
-    async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
-        await self._executor.write(lambda connection: inbox.refuse(connection, key, message_id, problem))
-
-    async def lengths(self, app: str) -> InboxLengths:
-        return await self._executor.read(lambda connection: inbox.lengths(connection, app))
-
-
-class _Decisions(DecisionQueries):
-    """The store's decisions."""
-
-    def __init__(self, executor: Executor, issuer: Issuer) -> None:
-        super().__init__(executor)
-        self._issuer = issuer
-
-    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
-        return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
-
-    async def label(self, key: SessionKey, sequence: int, label: str | None, *, actor: str = "") -> None:
-        now = time_text(self._issuer.now())
-        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label, actor, now))
-
-    async def put_version(self, app: str, version: Version) -> None:
-        await self._executor.write(lambda connection: versions.put(connection, app, version))
-
-    async def version(self, app: str, kind: VersionKind, version: str) -> Version | None:
-        return await self._executor.read(lambda connection: versions.find(connection, app, kind, version))
-
-    async def invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[InvocationInfo]:
-        """Returns a page of a user's invocations, the last changed first."""
-        filter_ = invocations.Filter(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.page(connection, filter_, after, limit))
-
-    async def count_invocations(
-        self,
-        app: str,
-        *,
-        user: str,
-        key: SessionKey | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """Counts a user's invocations."""
-        filter_ = invocations.Filter(app, user, key, states, since)
-        return await self._executor.read(lambda connection: invocations.count(connection, filter_))
 
 
 def _already_stored(session: Session) -> StaleWriter:
@@ -488,3 +398,60 @@ def _wake_watchers(store: "weakref.ref[SqlSessionStore]") -> None:
 
 def _make_signals(url: URL) -> Signals:
     return LocalSignals(POLL_SECONDS) if url.drivername in SQLITE else PostgresSignals(url)
+
+
+T = TypeVar("T")
+
+
+class SqlMaintenance:
+    """The store's upkeep."""
+
+    def __init__(self, executor: Executor, url: URL) -> None:
+        self._executor, self._url = executor, url
+
+    def back_up(self, target: Path) -> None:
+        sqlite.back_up(self._url, target)
+
+    def empty_place(self) -> Path:
+        return sqlite.empty_place(self._url)
+
+    def restore(self, source: Path) -> None:
+        sqlite.restore(self._url, source)
+
+    async def check_writable(self) -> None:
+        await self._executor.write(schema.touch)
+
+    async def usage(self, app: str, user: str) -> Usage:
+        return await self._executor.read(lambda connection: catalog.usage(connection, app, user))
+
+    async def finish_deletions(self) -> bool:
+        """Finishes deletions and rewinds that were begun. Returns whether there were any."""
+        pending = await self._executor.read(removals.pending)
+        for removal in pending:
+            await self.remove(removal)
+        rewound = await self._executor.read(pending_rewinds)
+        for session in rewound:
+            await self._clear(session)
+        return bool(pending or rewound)
+
+    async def remove(self, removal: Removal | None) -> None:
+        """Deletes the rows of a removal, in short transactions."""
+        if removal is not None:
+            await self._repeat(lambda _, connection: removals.remove_some(connection, removal) or None, True)
+
+    async def _clear(self, rewound: Removal) -> None:
+        """Clears the states that rewinds of the session hide, in short transactions."""
+        await self._repeat(lambda state, connection: clear_states(connection, rewound, state), ClearedUpTo())
+
+    async def _repeat(self, step: Callable[[T, Connection], T | None], state: T) -> None:
+        """Runs the step on the result of the last one until that is None. After each one it pauses for as long as it took.
+
+        SQLite has one writer: without pauses, other processes would hardly get their turn.
+        """
+        clock = asyncio.get_running_loop().time
+        reached: T | None = state
+        while reached is not None:
+            began = clock()
+            reached = await self._executor.write(partial(step, reached))
+            if reached is not None:
+                await asyncio.sleep(clock() - began)

@@ -11,9 +11,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from turnwise.facts.branch import NO_BRANCH, Branch
 from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolResultPart
-from turnwise.facts.events import NO_ACTIONS, Actions, End, Event
+from turnwise.facts.events import NO_ACTIONS, NO_BRANCH, Actions, Branch, End, Event
 from turnwise.facts.selections import Selection
 from turnwise.stores.sql.rows import EventRow
 

@@ -1,12 +1,12 @@
 """The log of a session: order, windows, refused appends, and the head folded from it (behaviours A24, A30, A31, A33, A34)."""
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StaleWriter
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord
+from turnwise.facts.events import Actions, Await, Branch, End, ErrorInfo, Event, Rewind, StepRecord
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.stores import SessionStore, Usage
+from turnwise.ports.maintenance import Usage
+from turnwise.ports.stores import SessionStore
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     NOW,

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from turnwise.agents.llm.summary import Summarizing, older_part, summed_up
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
-from turnwise.facts.events import Actions, Event, JobRequest, Summary
+from turnwise.facts.events import Actions, Branch, Event, JobRequest, Summary
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.ports.stores import BackgroundJob

@@ -4,9 +4,8 @@ import pytest
 from logs import event
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, ThinkingPart
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.a2a.parts import MOST_INLINE, File, PartWriter, referenced_files
 from turnwise.gateway.redaction import Redactor
 

@@ -7,11 +7,10 @@ from a2a.types import TaskState
 from logs import CHOSEN, call, event
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Await, End, Event, Guarded, Rewind
 from turnwise.facts.messages import Message
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.task_state import TaskRecord, is_output, live_task_record, task_record
 from turnwise.gateway.redaction import Redactor

@@ -7,10 +7,9 @@ from google.protobuf.json_format import MessageToDict
 from logs import CHOSEN, NOW, call, event, result
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.a2a.parts import PartWriter
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.task_state import TaskRecord, TaskStatus

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.redaction import Redactor

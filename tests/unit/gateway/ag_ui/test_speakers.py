@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.events import Actions, Event
+from turnwise.facts.events import Actions, Branch, Event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,12 +9,11 @@ from ag_ui_verify import Client, Wire
 from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, Await, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import merge, visible
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.ag_ui.client_messages import NOTHING, ClientMessages, ClientState, messages_in
 from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
 from turnwise.gateway.ag_ui.speakers import TurnSteps

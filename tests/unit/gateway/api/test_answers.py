@@ -5,12 +5,11 @@ from typing import Any
 
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.api.answers import answer_of, open_waits_of, pending, read_answer
 from turnwise.gateway.redaction import FAILED, Redactor
 from turnwise.runner import Invocation, InvocationStatus, Result

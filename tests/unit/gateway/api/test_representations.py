@@ -3,8 +3,7 @@
 import pytest
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard, LearnedExample
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, LearnedExample
 from turnwise.gateway.api.representations import agent_details
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent

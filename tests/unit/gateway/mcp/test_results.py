@@ -9,11 +9,10 @@ from pydantic import JsonValue
 
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ArtifactPart, Content, TextPart, ToolCallPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.waits import open_waits
 from turnwise.gateway.mcp.arguments import schema_of
 from turnwise.gateway.mcp.results import ARTIFACTS_SHOWN, answer_value, files_in, result_of

@@ -4,11 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.selections import Selection
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.mcp.tool_calls import CHARACTERS, CHARACTERS_BETWEEN_LINES, ProgressSteps
 from turnwise.gateway.redaction import Redactor
 

@@ -13,10 +13,9 @@ from turnwise.access.api_keys import caller_of, new_key
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
-from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.services.bound import Services, SharedState
 from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes, PushFeed
-from turnwise.ports.pushes import PushPlace
+from turnwise.ports.pushes import PushConfig, PushPlace
 from turnwise.testing.fakes import CountingIssuer
 
 ADA, BOB = Caller(id="a", user="ada"), Caller(id="b", user="bob")

@@ -4,10 +4,9 @@ import pytest
 from logs import event
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Actions, ErrorInfo, Event
 from turnwise.facts.selections import Selection
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import DecisionInfo, failure_text, token_usage

@@ -1,10 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolResultPart, text_content
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import Head, OpenCall, OpenInvocation, Session
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.runner.message.continuation import continuation_of, expired_waits, interrupted_end, is_being_answered
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,12 +1,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, OpenInvocation, Session
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.runner.message.recovery_rules import message_of_orphan, orphan_end, orphan_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.agents.collect import as_agent, collect
-from turnwise.facts.cards import LearnedExample
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.selections import Selection
+from turnwise.facts.tree import LearnedExample
 from turnwise.ports.decisions import Version
 from turnwise.runner.message.planning import VersionRecorder
 from turnwise.selection.cascade import Cascade

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.retention import Retention, SessionRule
+from turnwise.ports.retention import Retention, SessionRule
 from turnwise.runner.queue.retention import Pruning
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.stores.sql import SqlSessionStore, pruning
 from turnwise.testing.session_store_cases.making import NOW, fresh_key, told
 

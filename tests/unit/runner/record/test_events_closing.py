@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from turnwise.facts.branch import Branch
-from turnwise.facts.events import End, StepRecord
+from turnwise.facts.events import Branch, End, StepRecord
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.sessions import Head, OpenCall
 from turnwise.runner.record.events import closing_events

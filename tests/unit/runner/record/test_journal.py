@@ -1,9 +1,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content, TextPart, ToolResultPart
-from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
+from turnwise.facts.events import Actions, Await, Branch, Event, Rewind, StepRecord
 from turnwise.facts.usage import Usage
 from turnwise.runner.record.journal import inherited_steps, journal_of, public_event
 

@@ -3,9 +3,8 @@
 import asyncio
 from datetime import UTC, datetime
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import text_content
-from turnwise.facts.events import Actions, Await, Event
+from turnwise.facts.events import Actions, Await, Branch, Event
 from turnwise.runner.record.journal import Replay, StepScope, current_scope, journal_of, step_scope
 from turnwise.tools.event_loop import in_thread
 

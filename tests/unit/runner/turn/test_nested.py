@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import Content
+from turnwise.facts.events import Branch
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.ports.assignment import EVERYTHING, Assignment
 from turnwise.runner.turn.nested import nested_assignment, nested_context

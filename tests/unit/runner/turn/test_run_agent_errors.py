@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, TransferRefused, TurnwiseError
+from turnwise.facts.tree import AgentCard
 from turnwise.runner.turn.run_agent import run_agent
 
 CARD = AgentCard(name="clerk")

@@ -1,9 +1,8 @@
 import numpy as np
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Head, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.situation import build_turn, context_texts, joined_text, user_messages

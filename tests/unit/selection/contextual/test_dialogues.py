@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import text_content
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import RECENT_CHARACTERS, RECENT_MESSAGES, AuthorMark, Exchange, Head
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.selector import Contextual

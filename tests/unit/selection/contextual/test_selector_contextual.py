@@ -5,13 +5,12 @@ from functools import cache
 
 import pytest
 
-from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Await
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import RECENT_MESSAGES, AuthorMark, Exchange, Head, OpenInvocation
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree, Pattern
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.selector import LEAVE, RETURN, ROUTE, SMALLTALK, STAY, Contextual

@@ -1,7 +1,7 @@
 """in_memory: what the conformance suite does not say."""
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 KEY = SessionKey("shop", "ann", "s1")
 

@@ -9,7 +9,7 @@ import pytest
 
 from turnwise.facts.errors import StoreCorrupt, StoreUnavailable
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import OnDiskArtifactStore
 
 KEY = SessionKey("shop", "ann", "s1")
 
@@ -87,7 +87,7 @@ _SAVE_WITHOUT_SPACE = """
 import asyncio, resource, sys
 from turnwise.facts.errors import StoreFull
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.stores.artifacts.local import OnDiskArtifactStore
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:
     asyncio.run(OnDiskArtifactStore(sys.argv[1]).save(SessionKey("shop", "ann", "s1"), "a", b"x" * 100_000))

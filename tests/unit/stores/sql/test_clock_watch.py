@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, create_engine
 
-from turnwise.stores.sql.clock_watch import DRIFT, TOLERANCE_SECONDS, ClockWatch
+from turnwise.stores.sql.key_store import DRIFT, TOLERANCE_SECONDS, ClockWatch
 
 HOUR = 3600.0
 LEASE_SECONDS = 15.0

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from store_play import on
 
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.counters import SWEEP_BATCH
+from turnwise.stores.sql.key_store import SWEEP_BATCH
 from turnwise.testing.postgres import new_postgres_database
 
 CLOCK = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import CursorInvalid, StoreError
-from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.ids import check_limit, cursor, read_cursor
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, text
 
 from turnwise.ports.decisions import DecisionFilter
-from turnwise.stores.sql import decision_counts, decision_search, words
+from turnwise.stores.sql import decision_search, decisions, words
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.stores.sql.ids import first_decision_id
-from turnwise.stores.sql.index_tables import metadata
 from turnwise.stores.sql.tables import owner_of
 from turnwise.testing.postgres import new_postgres_database
 
@@ -104,8 +104,8 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
 @pytest.fixture(autouse=True)
 def _small_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_search, "SCAN", SCAN)
-    monkeypatch.setattr(decision_counts, "SCAN", SCAN)
-    monkeypatch.setattr(decision_counts, "COUNTED", SCAN)
+    monkeypatch.setattr(decisions, "SCAN", SCAN)
+    monkeypatch.setattr(decisions, "COUNTED", SCAN)
 
 
 @pytest.mark.parametrize("oldest_first", [False, True])
@@ -144,7 +144,7 @@ def test_the_labels_of_a_page_are_read_by_an_index(connection: Connection) -> No
     ("fields", "user"), [({}, None), ({"agent": "rare"}, None), ({"method": "direct"}, None), ({}, "ann")], ids=str
 )
 def test_counts_read_a_few_rows_by_an_index(connection: Connection, fields: dict[str, Any], user: str | None) -> None:
-    read_cheaply(connection, lambda given: decision_counts.count(given, "app", user, DecisionFilter(**fields)))
+    read_cheaply(connection, lambda given: decisions.count(given, "app", user, DecisionFilter(**fields)))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_recent_sessions_read_a_few_rows_by_an_index(
     connection: Connection, user: str | None, named: str, state: str | None
 ) -> None:
     """One huge session is no burden."""
-    read_cheaply(connection, lambda given: decision_counts.recent_sessions(given, "app", user, named, state, None, 20))
+    read_cheaply(connection, lambda given: decisions.recent_sessions(given, "app", user, named, state, None, 20))
 
 
 def read_cheaply(connection: Connection, job: Job) -> None:

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import Connection, func, select
 from store_play import on
 
-from turnwise.facts.retention import Retention
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore, hidden_states
-from turnwise.stores.sql.hidden_states import Position
-from turnwise.stores.sql.record_tables import labels
+from turnwise.ports.retention import Retention
+from turnwise.stores.sql import SqlSessionStore, spans
+from turnwise.stores.sql.app_tables import labels
+from turnwise.stores.sql.spans import ClearedUpTo
 from turnwise.stores.sql.tables import decisions, removals
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases.making import NOW, check_fold, opened, rewinds, told
@@ -27,9 +27,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clears one state at once, and three decisions or two ranges a step."""
-    monkeypatch.setattr(hidden_states, "CLEARED_AT_ONCE", 1)
-    monkeypatch.setattr(hidden_states, "STEP_DECISIONS", 3)
-    monkeypatch.setattr(hidden_states, "STEP_RANGES", 2)
+    monkeypatch.setattr(spans, "CLEARED_AT_ONCE", 1)
+    monkeypatch.setattr(spans, "STEP_DECISIONS", 3)
+    monkeypatch.setattr(spans, "STEP_RANGES", 2)
 
 
 async def listed(store: SqlSessionStore, limit: int = 50) -> list[str]:
@@ -64,12 +64,12 @@ async def rewind(store: SqlSessionStore, first: int) -> None:
     await store.append(await opened(store, KEY), [rewinds(first, "i-0")])
 
 
-async def one_step(store: SqlSessionStore, position: Position) -> Position | None:
+async def one_step(store: SqlSessionStore, position: ClearedUpTo) -> ClearedUpTo | None:
     """Takes one step, as a process that dies after it."""
 
-    def step(connection: Connection) -> Position | None:
-        (pending,) = hidden_states.pending(connection)
-        return hidden_states.clear_some(connection, pending, position)
+    def step(connection: Connection) -> ClearedUpTo | None:
+        (pending,) = spans.pending_rewinds(connection)
+        return spans.clear_states(connection, pending, position)
 
     return await store._executor.write(step)
 
@@ -81,7 +81,7 @@ async def test_another_process_clears_the_rest(url: str, steps: int) -> None:
     await told(dying, KEY, *IDS)
     await rewind(dying, 3)
     assert stored(url) == (12, 1)
-    position: Position | None = Position()
+    position: ClearedUpTo | None = ClearedUpTo()
     for _ in range(steps):
         assert position is not None
         position = await one_step(dying, position)
@@ -99,7 +99,7 @@ async def test_a_rewind_between_two_steps_is_cleared_too(url: str) -> None:
     store = SqlSessionStore(url)
     await told(store, KEY, *IDS)
     await rewind(store, 11)
-    position = await one_step(store, Position())
+    position = await one_step(store, ClearedUpTo())
     assert position is not None
     await rewind(store, 3)
     assert await listed(store) == ["i-0"]
@@ -125,7 +125,7 @@ async def test_many_ranges_take_several_steps(url: str) -> None:
 
 
 async def test_few_states_are_cleared_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden_states, "CLEARED_AT_ONCE", 100)
+    monkeypatch.setattr(spans, "CLEARED_AT_ONCE", 100)
     store = SqlSessionStore(url)
     await told(store, KEY, *IDS)
     await rewind(store, 3)

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Select, create_engine, text
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql import inbox, leases
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.testing.postgres import new_postgres_database
 
 

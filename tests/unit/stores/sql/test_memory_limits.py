@@ -9,7 +9,7 @@ from turnwise.facts.errors import StorageUsed
 from turnwise.facts.memory import ENTRIES, MemoryEntry
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.stores.sql.memory import SqlMemory
-from turnwise.stores.sql.memory_tables import memory_users
+from turnwise.stores.sql.memory_rows import memory_users
 
 
 def entry(name: str) -> MemoryEntry:

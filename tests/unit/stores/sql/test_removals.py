@@ -9,8 +9,8 @@ from sqlalchemy import Connection, func, select
 from store_play import on
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore, hidden_states, log, removals
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql import SqlSessionStore, log, removals, spans
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases import histories
 from turnwise.testing.session_store_cases.making import LEASE, asked, check_fold, ended, message, opened, said, texts, told
@@ -29,8 +29,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deletes four rows a step, clears two states a step and one at once, and folds a snapshot every three events."""
     monkeypatch.setattr(removals, "STEP_ROWS", 4)
-    monkeypatch.setattr(hidden_states, "STEP_DECISIONS", 2)
-    monkeypatch.setattr(hidden_states, "CLEARED_AT_ONCE", 1)
+    monkeypatch.setattr(spans, "STEP_DECISIONS", 2)
+    monkeypatch.setattr(spans, "CLEARED_AT_ONCE", 1)
     monkeypatch.setattr(log, "SNAPSHOT_EVENTS", 3)
 
 

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 
 from turnwise.facts.errors import SchemaNewer
 from turnwise.stores.sql import words
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.stores.sql.schema import is_current, migrate
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE
 

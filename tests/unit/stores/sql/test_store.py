@@ -13,8 +13,8 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.signals.local import LocalSignals
-from turnwise.stores.sql.signals.postgres import PostgresSignals
+from turnwise.stores.sql.local_signals import LocalSignals
+from turnwise.stores.sql.postgres_signals import PostgresSignals
 from turnwise.testing.fakes import CountingIssuer
 from turnwise.testing.postgres import new_postgres_database
 from turnwise.testing.session_store_cases.making import asked, ended, fresh_id, message, rewinds, said

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, create_engine, select, text
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.stores.sql.ids import first_decision_id, new_decision_id, new_id
-from turnwise.stores.sql.record_tables import metadata
 from turnwise.stores.sql.tables import clock, owner_of, session_params
 from turnwise.testing.postgres import postgres_url
 

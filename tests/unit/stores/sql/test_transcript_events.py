@@ -10,9 +10,8 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from logs import NOW, asks, call, event, log_of, numbered, opening_of, result, view_of
 
-from turnwise.facts.branch import Branch
 from turnwise.facts.content import TextPart
-from turnwise.facts.events import Actions, End, Event, JobRequest, StepRecord
+from turnwise.facts.events import Actions, Branch, End, Event, JobRequest, StepRecord
 from turnwise.facts.usage import Usage
 from turnwise.stores.sql.rows import EventRow, event_text
 from turnwise.stores.sql.transcript_events import NOT_SHOWN, transcript_events

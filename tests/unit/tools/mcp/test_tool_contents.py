@@ -18,7 +18,7 @@ from tool_play import turn
 from turnwise import AgentContext
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import ToolCall
-from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.tools.mcp.tool import result_to_json
 
 NONE: Any = None

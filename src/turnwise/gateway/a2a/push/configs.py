@@ -16,12 +16,12 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotFoundErro
 from turnwise.access.address_guard import AddressGuard
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import Event
-from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.front import Front
 from turnwise.gateway.shared.packed_ids import digest, pack_ids, unpack_ids
+from turnwise.ports.pushes import PushConfig
 
 FIELD = "task_push_notification_config"
 _TO: Permission = "messages:write"

@@ -23,7 +23,6 @@ from turnwise.access.address_guard import AddressGuard, Target, parse_target
 from turnwise.facts.errors import RequestInvalid, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import SystemIssuer
-from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import visible
 from turnwise.gateway.a2a.lookup import files_of, find_task
 from turnwise.gateway.a2a.parts import PartWriter
@@ -33,7 +32,7 @@ from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
 from turnwise.gateway.a2a.tasks import task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.ports.pushes import Push, Pushes as PushStore, PushPlace
+from turnwise.ports.pushes import Push, PushConfig, Pushes as PushStore, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.runner import Invocation
 

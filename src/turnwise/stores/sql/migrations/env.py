@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from turnwise.stores.sql.record_tables import metadata
+from turnwise.stores.sql.app_tables import metadata
 from turnwise.stores.sql.tables import VERSION_TABLE
 
 context.configure(

@@ -19,11 +19,10 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
-from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.a2a.push.sender import Pusher, PushStream, PushTransport, running_pusher
 from turnwise.gateway.front import Front
 from turnwise.gateway.server import front_for
-from turnwise.ports.pushes import Push, Pushes, PushPlace
+from turnwise.ports.pushes import Push, PushConfig, Pushes, PushPlace
 from turnwise.ports.stores import Lease
 
 ADA = Caller(id="a", user="ada")

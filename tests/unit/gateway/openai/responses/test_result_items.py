@@ -6,10 +6,9 @@ import pytest
 from logs import call, event
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.waits import calls_in
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import Items

@@ -6,9 +6,8 @@ import pytest
 from logs import asks, call, event, result
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import final_response

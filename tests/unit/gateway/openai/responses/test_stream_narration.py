@@ -6,11 +6,10 @@ from hypothesis import given, strategies as st
 from logs import call, event
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.facts.fact import replaced
-from turnwise.facts.tree import AgentTree
+from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.stream import ResponseEvents, Wire

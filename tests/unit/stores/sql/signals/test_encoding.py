@@ -9,32 +9,36 @@ from hypothesis import given, strategies as st
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.events import Actions, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals import encoding
+from turnwise.stores.sql import signal_mailbox
 from turnwise.testing.signals_suite import fresh_key, piece
 
 KEY = SessionKey("shop", "ann", "s1")
 
 
 def packed(notes: Iterable[str]) -> list[str]:
-    return list(encoding.pack("me", notes, itertools.count()))
+    return list(signal_mailbox.pack("me", notes, itertools.count()))
 
 
-def crossed(notes: Iterable[str]) -> list[encoding.Notification]:
+def crossed(notes: Iterable[str]) -> list[signal_mailbox.Notification]:
     """What another process understands."""
     payloads = packed(notes)
-    assert all(len(payload.encode()) <= encoding.PAYLOAD_BYTES for payload in payloads)
-    return [note for payload in payloads for note in encoding.unpack(payload.encode(), own="you")]
+    assert all(len(payload.encode()) <= signal_mailbox.PAYLOAD_BYTES for payload in payloads)
+    return [note for payload in payloads for note in signal_mailbox.unpack(payload.encode(), own="you")]
 
 
 def news(*items: Event | None) -> list[Event | None]:
     """What of the news of a session another process hears."""
-    notes = crossed(encoding.signal_notes(KEY, items))
+    notes = crossed(signal_mailbox.signal_notes(KEY, items))
     assert {note.key for note in notes} <= {KEY}
-    return [encoding.event_of(note.raw) if note.kind == "partial" else None for note in notes]
+    return [signal_mailbox.event_of(note.raw) if note.kind == "partial" else None for note in notes]
 
 
 def test_notes_are_understood() -> None:
-    notes = [encoding.HELLO, encoding.watched(KEY, 7.5, fresh=True), encoding.watched(fresh_key(), 1, fresh=False)]
+    notes = [
+        signal_mailbox.HELLO,
+        signal_mailbox.watch_note(KEY, 7.5, fresh=True),
+        signal_mailbox.watch_note(fresh_key(), 1, fresh=False),
+    ]
     hello, first, second = crossed(notes)
     assert hello.kind == "hello"
     assert (first.kind, first.key, first.seconds, first.fresh) == ("watched", KEY, 7.5, True)
@@ -77,7 +81,7 @@ def test_a_long_text_goes_in_pieces(letter: str) -> None:
     long = piece(letter * 20_000, 5)
     heard = news(long)
     assert len(heard) > 1
-    assert list(encoding.join_partials(heard)) == [long]
+    assert list(signal_mailbox.join_partials(heard)) == [long]
 
 
 TEXTS = st.text(max_size=30) | st.integers(0, 3_000).map(lambda n: "ä" * n)
@@ -91,7 +95,7 @@ def test_any_news_arrives_in_order(texts: list[str | None]) -> None:
     for text in texts:
         items.append(None if text is None else piece(text, offset))
         offset += len(text or "")
-    assert list(encoding.join_partials(news(*items))) == list(encoding.join_partials(items))
+    assert list(signal_mailbox.join_partials(news(*items))) == list(signal_mailbox.join_partials(items))
 
 
 def test_what_cannot_be_carried_is_left_out() -> None:
@@ -99,20 +103,22 @@ def test_what_cannot_be_carried_is_left_out() -> None:
     broken = piece("", id_="event-2").replace(content=Content(parts=(TextPart.model_construct(text="\ud800"),)))
     assert news(piece("a"), large, broken, piece("b", 1)) == [piece("a"), piece("b", 1)]
     for key in (KEY._replace(id="x" * 9_000), KEY._replace(user="\ud800")):
-        assert packed([encoding.watched(key, 1, fresh=True), *encoding.signal_notes(key, [None, piece("a")])]) == []
+        assert (
+            packed([signal_mailbox.watch_note(key, 1, fresh=True), *signal_mailbox.signal_notes(key, [None, piece("a")])]) == []
+        )
 
 
 def test_equal_payloads_differ() -> None:
     """PostgreSQL drops the second of two that are equal in one transaction."""
-    notes = [encoding.watched(KEY._replace(id="x" * 7_000), 1, fresh=False)] * 3
+    notes = [signal_mailbox.watch_note(KEY._replace(id="x" * 7_000), 1, fresh=False)] * 3
     payloads = packed(notes)
     assert len(payloads) == len(set(payloads)) == 3
 
 
 def test_own_payloads_are_ignored() -> None:
-    (payload,) = packed([encoding.HELLO])
-    assert encoding.unpack(payload.encode(), own="me") == []
-    assert encoding.unpack(payload.encode(), own="you") == [encoding.Notification("hello")]
+    (payload,) = packed([signal_mailbox.HELLO])
+    assert signal_mailbox.unpack(payload.encode(), own="me") == []
+    assert signal_mailbox.unpack(payload.encode(), own="you") == [signal_mailbox.Notification("hello")]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_own_payloads_are_ignored() -> None:
     ],
 )
 def test_what_nobody_understands_is_ignored(payload: bytes) -> None:
-    assert encoding.unpack(payload, own="me") == []
+    assert signal_mailbox.unpack(payload, own="me") == []
 
 
 def test_a_note_that_is_not_understood_takes_none_with_it() -> None:
@@ -147,7 +153,7 @@ def test_a_note_that_is_not_understood_takes_none_with_it() -> None:
         "n": [{"k": "new"}, {"k": "changed", "key": list(KEY), "more": 1}, 7, {"k": "hello"}],
         "more": 1,
     }
-    assert [note.kind for note in encoding.unpack(json.dumps(parcel).encode(), own="me")] == ["changed", "hello"]
+    assert [note.kind for note in signal_mailbox.unpack(json.dumps(parcel).encode(), own="me")] == ["changed", "hello"]
 
 
 def without(**changes: Any) -> dict[str, Any]:
@@ -160,10 +166,10 @@ def without(**changes: Any) -> dict[str, Any]:
 )
 def test_what_is_no_partial_event_is_none(raw: object) -> None:
     """A notification cannot pass for something stored."""
-    assert encoding.event_of(raw) is None
+    assert signal_mailbox.event_of(raw) is None
 
 
 def test_an_event_of_a_newer_version_keeps_its_fields() -> None:
-    event = encoding.event_of(without(mood="fine"))
+    event = signal_mailbox.event_of(without(mood="fine"))
     assert event is not None
     assert json.loads(event.model_dump_json())["mood"] == "fine"

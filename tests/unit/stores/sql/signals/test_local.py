@@ -1,6 +1,6 @@
 import asyncio
 
-from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.stores.sql.local_signals import LocalSignals
 from turnwise.testing.signals_suite import fresh_key, heard, piece
 
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from turnwise.facts.events import Event
-from turnwise.stores.sql.signals.local import Listener, Listeners, SignalQueue
+from turnwise.stores.sql.local_signals import Listener, Listeners, SignalQueue
 from turnwise.testing.signals_suite import fresh_key, piece
 
 

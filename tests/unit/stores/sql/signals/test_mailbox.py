@@ -2,9 +2,9 @@
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals import mailbox as module
-from turnwise.stores.sql.signals.local import Listener, Listeners
-from turnwise.stores.sql.signals.mailbox import Mailbox
+from turnwise.stores.sql import signal_mailbox as module
+from turnwise.stores.sql.local_signals import Listener, Listeners
+from turnwise.stores.sql.signal_mailbox import Mailbox
 from turnwise.testing.signals_suite import fresh_key, piece
 
 KEY = SessionKey("shop", "ann", "s1")

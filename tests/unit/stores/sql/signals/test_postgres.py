@@ -15,9 +15,8 @@ import pytest
 from turnwise.facts.content import Content, DataPart
 from turnwise.facts.events import Event
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals import PostgresSignals
-from turnwise.stores.sql.signals.encoding import PIECE
-from turnwise.stores.sql.signals.postgres import BATCH_SECONDS, CHANNEL
+from turnwise.stores.sql.postgres_signals import BATCH_SECONDS, CHANNEL, PostgresSignals
+from turnwise.stores.sql.signal_mailbox import PIECE
 from turnwise.testing.postgres import new_postgres_database, postgres_url
 from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard, piece
 

@@ -10,10 +10,10 @@ import time
 import pytest
 from sqlalchemy.engine import make_url
 
-from turnwise.facts.install import install_command
-from turnwise.stores.sql.signals.local import Listeners
-from turnwise.stores.sql.signals.mailbox import Mailbox
-from turnwise.stores.sql.signals.postgres import SignalConnection, Waker
+from turnwise.facts.hints import install_command
+from turnwise.stores.sql.local_signals import Listeners
+from turnwise.stores.sql.postgres_signals import SignalConnection, Waker
+from turnwise.stores.sql.signal_mailbox import Mailbox
 from turnwise.testing.postgres import postgres_url
 from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard
 

@@ -1,6 +1,6 @@
 """Makes the user the distribution key of all tables, and stores rewinds and forks as ranges of a log.
 
-The rows of the old tables are moved afterwards, in short transactions (`turnwise.stores.sql.old_tables`).
+The rows of the old tables are moved afterwards, in short transactions (`turnwise.stores.sql.schema`).
 """
 
 import sqlalchemy as sa

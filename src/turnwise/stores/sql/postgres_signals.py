@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import URL
 
 from turnwise.facts.errors import MissingExtra
-from turnwise.stores.sql.signals.mailbox import Mailbox
+from turnwise.stores.sql.signal_mailbox import Mailbox
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,7 +25,7 @@ from sqlalchemy.engine import make_url
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals.local import Listeners
+from turnwise.stores.sql.local_signals import Listeners
 
 CHANNEL = "turnwise_signals"
 BATCH_SECONDS = 0.05

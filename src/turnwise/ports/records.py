@@ -1,13 +1,13 @@
-"""The audit log: the actor, the act, and the user concerned."""
+"""Records for auditors: legal holds, which prevent the deletion of a user's data, and the audit log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from turnwise.facts.fact import Fact
-from turnwise.ports.decisions import Page
+from turnwise.ports.decisions import Labels, Page
 
 
 class Act(NamedTuple):
@@ -59,3 +59,45 @@ class Audit(Protocol):
             after: The cursor of a page.
         """
         ...
+
+
+class Hold(Fact):
+    """A legal hold on a user's data."""
+
+    id: str
+    user: str
+    author: str
+    """Who added the hold."""
+    at: datetime
+    reason: str
+    """For operators; users do not see it."""
+
+
+class Holds(Protocol):
+    """The legal holds of an app. While a user has one, deletions and retention spare the user's data. Raises StoreError."""
+
+    async def add(self, app: str, hold: Hold) -> None:
+        """Stores a hold. Storing the same id again changes nothing."""
+        ...
+
+    async def remove(self, app: str, id: str, *, actor: str) -> bool:
+        """Removes a hold. Returns whether it existed."""
+        ...
+
+    async def list(self, app: str, *, user: str | None = None) -> Sequence[Hold]:
+        """Returns all holds of an app, or of one user, oldest first."""
+        ...
+
+
+@runtime_checkable
+class RecordStore(Protocol):
+    """A session store that also keeps labels, legal holds and an audit log."""
+
+    @property
+    def labels(self) -> Labels: ...
+
+    @property
+    def holds(self) -> Holds: ...
+
+    @property
+    def audit(self) -> Audit: ...

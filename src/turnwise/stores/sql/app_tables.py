@@ -1,6 +1,6 @@
-"""The tables of labels, legal holds and the audit log."""
+"""The tables beside those of sessions: labels, legal holds, the audit log, definitions, and what an app's processes share."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, String, Table, Text
 
 from turnwise.stores.sql import tables
 from turnwise.stores.sql.tables import Name, owner_column, session_column
@@ -105,4 +105,70 @@ audit = Table(
     Column("details", Text, nullable=False),
     Index(None, "app", "id"),
     Index(None, "app", "actor"),
+)
+
+
+# The app's revision of its definitions: each change raises it by one, and its row lock orders the writers of an app.
+definition_revisions = Table(
+    "turnwise_definition_revisions",
+    metadata,
+    Column("app", Name, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+)
+
+# The versions of agents' and policies' definitions. A row never changes, but for the erasure of a user (definitions.py).
+definitions = Table(
+    "turnwise_definitions",
+    metadata,
+    Column("app", Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("status", String(16), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index(None, "app", "revision"),
+)
+
+
+# The vector of a text, by the encoder's fingerprint and a hash of the text (`text_keys`). Half-precision numbers.
+vectors = Table(
+    "turnwise_vectors",
+    metadata,
+    Column("encoder", Name, primary_key=True),
+    Column("text_key", Name, primary_key=True),
+    Column("row", LargeBinary, nullable=False),
+)
+
+# Fitted matchers, cut into parts, by a hash of phrases, encoder and release. Part 0 is written last.
+matchers = Table(
+    "turnwise_matchers",
+    metadata,
+    Column("fingerprint", Name, primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("id", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+# `version` counts the changes of a row, for compare-and-set.
+rests = Table(
+    "turnwise_rests",
+    metadata,
+    Column("app", Name, primary_key=True),
+    Column("agent", Name, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+# The experiments of an app, by name; `version` as for rests.
+experiments = Table(
+    "turnwise_experiments",
+    metadata,
+    Column("app", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
 )
