@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from turnwise.cli import (
-    a2a_kit,
     agents,
     audit,
     backup,
     chat,
     check,
-    console,
     decisions,
     eval,
     experiments,
@@ -61,9 +59,7 @@ _COMMANDS = (
     chat,
     run,
     serve,
-    console,
     mcp,
-    a2a_kit,
     worker,
     prune,
     backup,
