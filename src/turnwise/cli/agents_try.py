@@ -58,7 +58,7 @@ def try_version(
     examples of the version are counted apart. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.ports.decisions import DecisionFilter
 
     gates = trial_gates(at_least, at_most)

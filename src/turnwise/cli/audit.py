@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.records import open_records
+from turnwise.cli.options import ConfigOption, JsonOption, open_records
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -124,8 +124,8 @@ def _examples(card: "AgentCard") -> int:
 def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     """The table of the agents: tree, kind, model, counts of patterns and examples, description."""
     from turnwise.cli import rendering, terminal
+    from turnwise.cli.rendering import fit_table
     from turnwise.cli.terminal import one_line
-    from turnwise.cli.text_layout import fit_table
     from turnwise.selection.diagram import tree_rows
 
     rows = []
@@ -143,8 +143,8 @@ def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Te
 def _print_ok(report: "Report") -> None:
     """Prints the summary of a configuration without mistakes."""
     from turnwise.cli import rendering, terminal
+    from turnwise.cli.rendering import wrap
     from turnwise.cli.terminal import one_line
-    from turnwise.cli.text_layout import wrap
 
     assert report.tree is not None
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
-from turnwise.cli.shell_completion import agent_names
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption, agent_names
 
 if TYPE_CHECKING:
     from turnwise.facts.labels import Label
@@ -52,7 +51,7 @@ def _build_label(agent: str | None, unsure: bool, note: str, picked: str | None,
     """Builds the label from the options. Raises UsageProblem for an invalid value."""
     from pydantic import ValidationError
 
-    from turnwise.cli.records import ACTOR
+    from turnwise.cli.options import ACTOR
     from turnwise.facts.labels import Label
 
     try:
@@ -66,8 +65,7 @@ async def _label(config: Path | None, user: str, session: str, sequence: int, gi
     """Stores or removes the operator's label of a decision, and prints the result."""
     from turnwise.access.records import record_store_of
     from turnwise.cli import terminal
-    from turnwise.cli.options import open_app
-    from turnwise.cli.records import ACTOR
+    from turnwise.cli.options import ACTOR, open_app
 
     async with open_app(config) as turnwise:
         runner = turnwise.runner

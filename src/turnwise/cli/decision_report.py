@@ -43,7 +43,7 @@ def report(
     Accuracy is estimated from randomly picked labels, or by inverse probability; the report says from how many.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.learning.report.decision_page import decision_page
 
     if output is not None:

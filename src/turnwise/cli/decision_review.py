@@ -64,8 +64,8 @@ async def _review(config: Path | None, size: int, share: float, seed: int, limit
 
 def _lines(found: "list[Queued]") -> "Iterator[Text]":
     """The table of the decisions to label next."""
+    from turnwise.cli.rendering import fit_table
     from turnwise.cli.terminal import one_line, width
-    from turnwise.cli.text_layout import fit_table
 
     rows = [
         (

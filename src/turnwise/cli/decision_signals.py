@@ -60,9 +60,8 @@ def _lines(found: "Collected") -> "Iterator[Text]":
     """The summary of the labels, and the table of signals."""
     from rich.text import Text
 
-    from turnwise.cli.rendering import styled
+    from turnwise.cli.rendering import fit_table, styled
     from turnwise.cli.terminal import one_line, width
-    from turnwise.cli.text_layout import fit_table
     from turnwise.learning.label_signals import SIGNALS
 
     certain = found.labels - found.unsure

@@ -153,7 +153,7 @@ async def _show(config: "Path | None", user: str, session: str, sequence: int, a
     from turnwise.cli import terminal
     from turnwise.cli.decision_output import decision_data, decision_lines, policy_data, policy_lines
     from turnwise.cli.options import open_app
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.facts.errors import InvocationMissing
 
     async with open_app(config) as turnwise:

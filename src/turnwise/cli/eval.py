@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.shell_completion import policy_names
+from turnwise.cli.options import ConfigOption, JsonOption, policy_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +87,7 @@ def evaluate(
     from turnwise.cli import terminal
     from turnwise.cli.eval_output import report_lines
     from turnwise.cli.evaluation import evaluate_files, keep
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.learning.evaluate import missed
 
     gates = [*gates_of(at_least, "--min"), *gates_of(at_most, "--max", at_most=True)]

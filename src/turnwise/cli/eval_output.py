@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rich.text import Text
 
-from turnwise.cli.rendering import styled
+from turnwise.cli.rendering import fit_table, styled
 from turnwise.cli.terminal import one_line
-from turnwise.cli.text_layout import fit_table
 from turnwise.learning.evaluation_result import Evaluation, Subject
 from turnwise.learning.measures import ByGroup, Confusion, Measures
 

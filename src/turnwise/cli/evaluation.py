@@ -67,7 +67,7 @@ async def keep(work: "Coroutine[Any, Any, Evaluation]", config: Path | None, cas
     Raises:
         ConfigError: the session store keeps no records. Nothing was evaluated then.
     """
-    from turnwise.cli.records import ACTOR, open_records
+    from turnwise.cli.options import ACTOR, open_records
     from turnwise.learning.kept_evaluations import keep_evaluation
 
     try:

@@ -6,9 +6,8 @@ from typing import Any
 from rich.text import Text
 
 from turnwise.cli.eval_output import percent
-from turnwise.cli.rendering import styled
+from turnwise.cli.rendering import fit_table, styled
 from turnwise.cli.terminal import one_line
-from turnwise.cli.text_layout import fit_table
 from turnwise.facts.experiments import METRICS, ExperimentRecord
 from turnwise.learning.experiments import Comparison, ExperimentResult
 from turnwise.learning.paired import Paired

@@ -10,8 +10,7 @@ import typer
 
 from turnwise.cli.eval import check_writable, write_report
 from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.records import ACTOR
+from turnwise.cli.options import ACTOR, ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.facts.experiments import ExperimentRecord
@@ -87,7 +86,7 @@ def show(
     """
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import result_lines
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.learning.report.experiment_page import experiment_page
 
     if report is not None:
@@ -120,7 +119,7 @@ def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Compare the policy with its shadow on the messages that both decided, outside of experiments."""
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import paired_lines
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     async def read() -> None:
         from turnwise.learning.experiments import read_shadow

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.records import ACTOR, open_records
+from turnwise.cli.options import ACTOR, ConfigOption, JsonOption, open_records
 
 if TYPE_CHECKING:
     from pathlib import Path

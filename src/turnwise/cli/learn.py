@@ -95,7 +95,7 @@ def _print_result(result: "_Result", as_json: bool, trusted: list[str]) -> None:
         worn_data,
         worn_lines,
     )
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     found, drafts, judged, keys = result
     if as_json:
@@ -196,7 +196,7 @@ async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
 
 async def _count_draft(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
     """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
-    from turnwise.cli.records import ACTOR
+    from turnwise.cli.options import ACTOR
     from turnwise.learning.wear import count_draft
     from turnwise.ports.holds import RecordStore
 

@@ -47,7 +47,7 @@ def lint(
     runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     agents, found = asyncio.run(_findings(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)

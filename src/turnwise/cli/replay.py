@@ -8,8 +8,7 @@ import typer
 
 from turnwise.cli.eval import check_writable, gates_of, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
-from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption
-from turnwise.cli.shell_completion import policy_names
+from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption, policy_names
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
@@ -70,8 +69,8 @@ def replay(
     since the decisions were recorded. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
+    from turnwise.cli.rendering import wrap
     from turnwise.cli.replay_output import result_lines
-    from turnwise.cli.text_layout import wrap
     from turnwise.learning.evaluate import missed
     from turnwise.learning.replay_result import FIGURES
     from turnwise.learning.report.replay_page import replay_page

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from turnwise.cli.eval_output import percent
-from turnwise.cli.rendering import styled
+from turnwise.cli.rendering import fit_table, styled
 from turnwise.cli.terminal import one_line
-from turnwise.cli.text_layout import fit_table
 from turnwise.learning.replay import OBSTACLES
 from turnwise.learning.replay_result import ReplayResult
 

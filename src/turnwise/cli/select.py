@@ -48,7 +48,7 @@ def select(
     import asyncio
 
     from turnwise.cli import terminal
-    from turnwise.cli.ranking import ranking_table
+    from turnwise.cli.decision_output import ranking_table
     from turnwise.cli.terminal import replace_undecodable
 
     given = message_context(context, role)
@@ -57,7 +57,7 @@ def select(
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     width = terminal.width()
     terminal.print_lines(wrap([rendering.decision_line(selection)], width))

@@ -50,7 +50,7 @@ async def _write(runner: "Runner", user: str, output: Path) -> None:
     """Writes the archive under another name, and renames it when it is complete."""
     from datetime import UTC, datetime
 
-    from turnwise.cli.records import ACTOR
+    from turnwise.cli.options import ACTOR
     from turnwise.ports.audit import Act
     from turnwise.ports.holds import RecordStore
     from turnwise.runner.user_export import UserExport
