@@ -6,8 +6,7 @@ from typing import Any
 from pydantic_core import from_json
 from rich.text import Text
 
-from turnwise.cli import rendering
-from turnwise.cli.rendering import decided_by, fit_table, styled
+from turnwise.cli.rendering import decided_by, decision_line, explanation_lines, fit_table, indent, styled, summary_line
 from turnwise.cli.terminal import one_line
 from turnwise.facts.selections import Candidate, Selection
 from turnwise.ports.decisions import Decision, Version
@@ -55,20 +54,20 @@ def decision_data(decision: Decision) -> dict[str, Any]:
 def decision_lines(decision: Decision) -> Iterator[Text]:
     """The lines of one decision: where and when, the message, the selected agent, and all verdicts."""
     where = f"#{decision.sequence} of session {decision.key.id} of user {decision.key.user} in {decision.key.app}"
-    yield rendering.styled(one_line(f"{where} · {decision.created_at:%Y-%m-%d %H:%M:%S} UTC"), "dim")
-    yield rendering.styled(one_line(decision.text), "bold")
-    yield rendering.decision_line(decision.selection)
-    for line in rendering.explanation_lines(decision.selection):
-        yield rendering.indent(line, _INDENT)
-    yield rendering.indent(rendering.summary_line(decision.selection), _INDENT)
+    yield styled(one_line(f"{where} · {decision.created_at:%Y-%m-%d %H:%M:%S} UTC"), "dim")
+    yield styled(one_line(decision.text), "bold")
+    yield decision_line(decision.selection)
+    for line in explanation_lines(decision.selection):
+        yield indent(line, _INDENT)
+    yield indent(summary_line(decision.selection), _INDENT)
     if decision.selection.experiment is not None:
-        yield rendering.styled(one_line(f"experiment {decision.selection.experiment}, arm {decision.selection.arm}"), "dim")
+        yield styled(one_line(f"experiment {decision.selection.experiment}, arm {decision.selection.arm}"), "dim")
     if decision.shadow is not None:
         shadow = decision.shadow
-        yield rendering.styled(one_line(f"The shadow {shadow.policy} decides: {shadow.agent} ({shadow.method})"), "dim")
+        yield styled(one_line(f"The shadow {shadow.policy} decides: {shadow.agent} ({shadow.method})"), "dim")
     if decision.label is not None:
         verb = "agrees" if decision.label == decision.selection.agent else "contradicts"
-        yield rendering.styled(one_line(f"The label {verb}: {decision.label}"), "green" if verb == "agrees" else "yellow")
+        yield styled(one_line(f"The label {verb}: {decision.label}"), "green" if verb == "agrees" else "yellow")
 
 
 def policy_data(policy: Version | None) -> dict[str, Any] | None:
@@ -79,19 +78,15 @@ def policy_data(policy: Version | None) -> dict[str, Any] | None:
 def policy_lines(selection: Selection, policy: Version | None) -> Iterator[Text]:
     """The stages of the policy with their options, as they were for this decision."""
     if policy is None:
-        yield rendering.styled(
-            one_line(f"The stages of policy {selection.policy} ({selection.fingerprint}) are not stored."), "dim"
-        )
+        yield styled(one_line(f"The stages of policy {selection.policy} ({selection.fingerprint}) are not stored."), "dim")
         return
-    yield rendering.styled(one_line(f"policy {policy.name} ({policy.version}), stages in order:"), "dim")
+    yield styled(one_line(f"policy {policy.name} ({policy.version}), stages in order:"), "dim")
     segments: list[Mapping[str, Any]] = from_json(policy.body)["segments"]
     stages: list[Mapping[str, Any]] = next((each["stages"] for each in segments if each["segment"] == selection.segment), [])
     for number, stage in enumerate(stages, 1):
         options = ", ".join(f"{name} {_plain(value)}" for name, value in stage["options"].items())
         name = stage["name"] if stage["name"] == stage["selector"] else f"{stage['name']} ({stage['selector']})"
-        yield rendering.indent(
-            rendering.styled(one_line(f"{number}. {name}{': ' if options else ''}{options}"), "dim"), _INDENT
-        )
+        yield indent(styled(one_line(f"{number}. {name}{': ' if options else ''}{options}"), "dim"), _INDENT)
 
 
 def _plain(value: Any) -> str:
