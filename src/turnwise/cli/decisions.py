@@ -236,8 +236,8 @@ def _summary_lines(report: "DecisionReport") -> "Iterator[Text]":
     """The report's summary: counts, accuracy, misroutes, out of scope, conflicts of patterns."""
     from rich.text import Text
 
-    from turnwise.cli.eval_output import percent
     from turnwise.cli.rendering import styled
+    from turnwise.cli.result_output import percent
     from turnwise.cli.terminal import one_line
 
     yield styled(f"{report.decisions:,} decisions, {report.labels:,} labelled", "bold")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from turnwise.cli.eval import check_writable, write_report
+from turnwise.cli.eval import check_writable, prepare, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
 
@@ -147,7 +147,6 @@ def _callers(key_ids: Sequence[str]) -> list[str]:
 
 async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: bool) -> _Result:
     """Learns a proposal from the cases, or from the labels of the log, and stores it as a draft if wanted."""
-    from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress_bars import work_bar
     from turnwise.facts.errors import ConfigError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.eval import check_writable, gates_of, write_report
+from turnwise.cli.eval import check_writable, gates_of, named_or_read, prepare, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption, policy_names
 
@@ -70,7 +70,7 @@ def replay(
     """
     from turnwise.cli import terminal
     from turnwise.cli.rendering import wrap
-    from turnwise.cli.replay_output import result_lines
+    from turnwise.cli.result_output import replay_lines
     from turnwise.learning.evaluate import missed
     from turnwise.learning.replay_result import FIGURES
     from turnwise.learning.report.replay_page import replay_page
@@ -87,7 +87,7 @@ def replay(
     if as_json:
         terminal.print_json(data)
     else:
-        terminal.print_lines(wrap(result_lines(found, terminal.width()), terminal.width()))
+        terminal.print_lines(wrap(replay_lines(found, terminal.width()), terminal.width()))
     if report is not None:
         write_report(report, replay_page(found))
         terminal.print_note(f"report: {report}")
@@ -107,7 +107,6 @@ async def _replay(
     limit: int,
 ) -> "ReplayResult":
     """Decides recorded messages again, with another policy or other agents if given, and returns the differences."""
-    from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.cases import read_examples
@@ -144,7 +143,6 @@ async def _policy(app: "App", given: str) -> "PolicySpec":
     """Returns the policy of that name, in that file, or with that fingerprint."""
     from pydantic_core import from_json
 
-    from turnwise.cli.evaluation import named_or_read
     from turnwise.selection.policy import recorded_policy
 
     runner = app.runner
