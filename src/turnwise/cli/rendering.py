@@ -371,12 +371,12 @@ def _rows_as_lists(columns: Sequence[str], rows: Sequence[Sequence[str | Text]],
                 yield from _named_value(styled(name, "dim"), value, names + 2 if beside else 0, width)
 
 
-def _named_value(name: Text, value: Text, indent: int, width: int) -> Iterator[Text]:
-    """Yields a value after its name, or below the name when there is no indent."""
-    if not indent:
+def _named_value(name: Text, value: Text, margin: int, width: int) -> Iterator[Text]:
+    """Yields a value after its name, or below the name when there is no margin."""
+    if not margin:
         yield name
         yield from (indent(piece, _BELOW_INDENT) for piece in break_text(value, width - _BELOW_INDENT))
         return
-    name.append(" " * (indent - len(name.plain)))
-    for number, piece in enumerate(break_text(value, width - indent)):
-        yield name.append_text(piece) if number == 0 else indent(piece, indent)
+    name.append(" " * (margin - len(name.plain)))
+    for number, piece in enumerate(break_text(value, width - margin)):
+        yield name.append_text(piece) if number == 0 else indent(piece, margin)
