@@ -249,7 +249,7 @@ def import_file(
 
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output
-        from turnwise.config.definition_files import read_definitions_file
+        from turnwise.config.definition_documents import read_definitions_file
 
         read = await asyncio.to_thread(read_definitions_file, file)
         newest = {(each.what, each.name): await editor.store.get(editor.app, each.what, each.name) for each in read}
@@ -270,7 +270,7 @@ def export_file(
 
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output, terminal
-        from turnwise.config.definition_files import definitions_text
+        from turnwise.config.definition_documents import definitions_text
 
         found = [each for what in agents_output.KINDS for each in await _all_of(editor.store, editor.app, what)]
         text = definitions_text(each for each in found if each.status != "retired")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from turnwise.config.definition_files import definitions_text, read_definitions_file
+from turnwise.config.definition_documents import definitions_text, read_definitions_file
 from turnwise.facts.cards import LearnedExample, Pattern, Skill
 from turnwise.facts.definitions import (
     AnyDefinition,

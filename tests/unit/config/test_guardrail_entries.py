@@ -8,7 +8,7 @@ import pytest
 from config_play import line_only
 
 from turnwise.config.app_file import GuardrailItem
-from turnwise.config.guardrail_entries import build_guardrail
+from turnwise.config.part_entries import build_guardrail
 from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
 from turnwise.facts.content import Content, text_content
