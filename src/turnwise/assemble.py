@@ -437,7 +437,7 @@ class _Assembly:
         if isinstance(place, Reference):
             return self._instantiate(("encoder",), place)
         if isinstance(place, EndpointEncoderSection):
-            from turnwise.models.encoders.embeddings_endpoint import EndpointEncoder
+            from turnwise.models.encoders import EndpointEncoder
 
             return self._try(("encoder",), lambda: EndpointEncoder(**{**dict(place), "key": place.key or None}))
         if place is None:

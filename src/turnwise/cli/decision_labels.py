@@ -77,9 +77,9 @@ def _build_label(agent: str | None, unsure: bool, note: str, picked: str | None,
 
 async def _label(config: Path | None, user: str, session: str, sequence: int, given: "Label | None", as_json: bool) -> None:
     """Stores or removes the operator's label of a decision, and prints the result."""
-    from turnwise.access.records import record_store_of
     from turnwise.cli import terminal
     from turnwise.cli.options import ACTOR, open_app
+    from turnwise.ports.holds import record_store_of
 
     async with open_app(config) as turnwise:
         runner = turnwise.runner

@@ -234,8 +234,8 @@ async def open_records(config: "Path | None") -> AsyncIterator[AppRecords]:
     Raises:
         ConfigError: if the session store keeps no records.
     """
-    from turnwise.access.records import record_store_of
     from turnwise.assemble import load_store
+    from turnwise.ports.holds import record_store_of
 
     loaded = load_store(config)
     try:

@@ -32,7 +32,7 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.stages import Factory, build, build_context, meaning_of
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 from turnwise.transcript.view import Budget
 
 _PLAIN_OPTIONS = {"output_key", "output_retries", "settings", "max_steps", "result_characters", "names_next", "callers_tools"}

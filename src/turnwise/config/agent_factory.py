@@ -31,7 +31,7 @@ from turnwise.facts.name_suggestions import did_you_mean
 from turnwise.ports.agent import Agent
 from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes of one response of a remote agent."""

@@ -21,7 +21,7 @@ from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.built_in import ArtifactTools, ask_user
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
 
 
 def build_model(document: Document, where: Where, item: Any) -> Model | None:

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.labels import OPERATOR, SIGNAL, Label, LabelledDecision
@@ -16,6 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.label_signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import Decision, DecisionFilter
+from turnwise.ports.holds import record_store_of
 from turnwise.ports.labels import Labels
 from turnwise.ports.stores import PAGE_BYTES, SessionStore
 

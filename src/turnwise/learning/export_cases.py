@@ -8,7 +8,6 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.events import USER, Event
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import LAST_REPLY_CHARACTERS, RECENT_MESSAGES, SessionKey
@@ -17,6 +16,7 @@ from turnwise.guardrails.rules import with_labels
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.collect_signals import all_labels
 from turnwise.learning.traffic import effective
+from turnwise.ports.holds import record_store_of
 from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 _EVENTS = 1_000

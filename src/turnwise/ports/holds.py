@@ -1,9 +1,10 @@
-"""Legal holds: they prevent the deletion of a user's data."""
+"""Legal holds, which prevent the deletion of a user's data, and the stores that keep them with labels and the audit log."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from turnwise.facts.errors import ConfigError
 from turnwise.facts.fact import Fact
 from turnwise.ports.audit import Audit
 from turnwise.ports.labels import Labels
@@ -49,3 +50,17 @@ class RecordStore(Protocol):
 
     @property
     def audit(self) -> Audit: ...
+
+
+def record_store_of(store: object) -> RecordStore:
+    """Returns the store as one that also keeps labels, legal holds and the audit log.
+
+    Raises:
+        ConfigError: The store does not support them.
+    """
+    if isinstance(store, RecordStore):
+        return store
+    raise ConfigError(
+        f"A {type(store).__name__} keeps no legal holds and no audit log.",
+        fix="Use a SQL session store: store: sqlite:///file.db",
+    )

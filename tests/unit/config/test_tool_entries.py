@@ -13,7 +13,7 @@ from turnwise.config.validation import Section, validated
 from turnwise.config.yaml_reader import read_document
 from turnwise.tools.built_in import ArtifactTools
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
 
 TOOLS = '''
 from turnwise import agent

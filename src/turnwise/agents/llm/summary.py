@@ -6,7 +6,7 @@ from turnwise.facts.branch import NO_BRANCH
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
