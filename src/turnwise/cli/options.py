@@ -61,8 +61,8 @@ def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _names_from_file(context: typer.Context, names: "Callable[[dict[str, Any]], Iterable[Any]]") -> list[str]:
     """Reads names from the configured agents. Returns none if the file cannot be read: completion cannot show errors."""
+    from turnwise.config.document import read_document
     from turnwise.config.settings import find_file
-    from turnwise.config.yaml_reader import read_document
     from turnwise.facts.errors import TurnwiseError
 
     config = context.params.get("config")

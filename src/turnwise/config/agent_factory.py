@@ -18,12 +18,11 @@ from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.replies import ReplyAgent
 from turnwise.config.app_file import Reference
-from turnwise.config.document import Document, Where
+from turnwise.config.document import Document, Where, expand_variables
 from turnwise.config.importing import resolve
 from turnwise.config.part_entries import AgentReference, build_model, build_tool, built_in_tools
 from turnwise.config.policies import ModelSpecs
 from turnwise.config.settings import Settings
-from turnwise.config.yaml_reader import expand_variables
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.definitions import Definition, MadeByFactory, MadeByModel, MadeOfTemplates, MadeRemotely
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, TurnwiseError

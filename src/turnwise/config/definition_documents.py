@@ -8,9 +8,8 @@ from typing import Any
 import yaml
 from pydantic import JsonValue, ValidationError
 
-from turnwise.config.document import display_path
+from turnwise.config.document import display_path, read_document
 from turnwise.config.validation import mistakes
-from turnwise.config.yaml_reader import read_document
 from turnwise.facts.definitions import (
     AnyDefinition,
     Definition,
