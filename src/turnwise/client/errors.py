@@ -28,7 +28,6 @@ from turnwise.facts.errors import (
 if TYPE_CHECKING:
     import httpx
 
-
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
 FIRST_CONTACT_SECONDS = 2.0
 """How many seconds an address is retried that has never responded: it may be wrong."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mcp.client import IncomingMessage
     from mcp_types import Tool
 
-
 Streams = tuple[Any, Any]
 """The library's streams: messages from the server, and messages to it."""
 
