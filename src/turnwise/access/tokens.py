@@ -205,7 +205,7 @@ class JwksClient:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._url, self._clock = _checked(url), clock
+        self._url, self._clock = _checked_url(url), clock
         self._keys: tuple[JsonWebKey, ...] | None = None
         self._fetched = self._tried = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -262,7 +262,7 @@ class JwksClient:
     async def _try(self) -> None:
         """Fetches the keys. Logs a failure, after which the earlier keys stay."""
         try:
-            self._keys = await asyncio.to_thread(_read, self._url)
+            self._keys = await asyncio.to_thread(_fetch_keys, self._url)
             self._fetched = self._tried
         except Exception as error:  # the content of the URL is not under our control
             _log.warning("The keys at %s cannot be fetched: %s: %s", urlsplit(self._url).hostname, type(error).__name__, error)
@@ -275,7 +275,7 @@ def _single_match(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) 
     return suiting[0] if len(suiting) == 1 else None
 
 
-def _checked(url: str) -> str:
+def _checked_url(url: str) -> str:
     """Returns the URL. Raises ConfigError for an invalid one, or one with a password."""
     try:
         parts = urlsplit(url)
@@ -302,7 +302,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _read(url: str) -> tuple[JsonWebKey, ...]:
+def _fetch_keys(url: str) -> tuple[JsonWebKey, ...]:
     """Fetches and parses the keys. Raises ValueError for an invalid, too large or too slow answer, and network errors."""
     until = time.monotonic() + FETCH_SECONDS
     request = urllib.request.Request(url, headers={"Accept": "application/jwk-set+json, application/json"})
@@ -316,7 +316,7 @@ def _read(url: str) -> tuple[JsonWebKey, ...]:
     except HTTPError as error:
         error.close()
         raise
-    keys = tuple(_usable(json.loads(bytes(body))))
+    keys = tuple(_usable_keys(json.loads(bytes(body))))
     if not keys:
         raise ValueError("no key in it can be used")
     return keys
@@ -328,7 +328,7 @@ def _read_chunk(response: HTTPResponse, until: float) -> bytes:
     return response.read1(CHUNK_BYTES)
 
 
-def _usable(published: Any) -> Iterator[JsonWebKey]:
+def _usable_keys(published: Any) -> Iterator[JsonWebKey]:
     """Yields the public RSA and EC keys for signatures of a JWK Set. Raises ValueError for anything else."""
     if not isinstance(published, Mapping) or not isinstance(published.get("keys"), list):
         raise ValueError("it is no JWK Set")

@@ -58,10 +58,10 @@ def transfer_description(context: AgentContext) -> str:
 
 
 def _described(context: AgentContext, targets: Sequence[str]) -> str:
-    return _DESCRIPTION + "\n".join(_line(name, context.tree.card(name).description) for name in targets)
+    return _DESCRIPTION + "\n".join(_target_line(name, context.tree.card(name).description) for name in targets)
 
 
-def _line(name: str, description: str) -> str:
+def _target_line(name: str, description: str) -> str:
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 
 
@@ -149,14 +149,14 @@ def _load_tool(characters: int) -> Tool:
         if artifact is None:
             which = f"version {version} of {name!r}" if version else f"artifact {name!r}"
             raise ToolFailed(f"There is no {which}.", fix="list_artifacts says what there is.")
-        return {**artifact.info._asdict(), **_read(artifact, start, characters)}
+        return {**artifact.info._asdict(), **_read_artifact(artifact, start, characters)}
 
     return load_artifact
 
 
-def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
+def _read_artifact(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
     """Returns a section of an artifact's text, and where the next one starts."""
-    text = _text(artifact.data)
+    text = _text_in(artifact.data)
     if text is None:
         return {"note": "This is no text and cannot be shown."}
     rest = len(text) - start - characters
@@ -164,7 +164,7 @@ def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
     return {**result, "next_start": start + characters} if rest > 0 else result
 
 
-def _text(data: bytes) -> str | None:
+def _text_in(data: bytes) -> str | None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
