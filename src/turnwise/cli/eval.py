@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from turnwise.assemble import App
-    from turnwise.learning.evaluate import Gate, History
-    from turnwise.learning.evaluation_result import Evaluation
-    from turnwise.learning.replay_result import ReplayResult
+    from turnwise.learning.evaluate import Evaluation, Gate, History
+    from turnwise.learning.replay import ReplayResult
     from turnwise.ports.decisions import DecisionFilter
     from turnwise.selection.cascade import Cascade
     from turnwise.selection.policy import PolicySpec
@@ -177,8 +176,8 @@ def replay(
     from turnwise.cli.rendering import wrap
     from turnwise.cli.result_output import replay_lines
     from turnwise.learning.evaluate import missed
-    from turnwise.learning.replay_result import FIGURES
-    from turnwise.learning.report.replay_page import replay_page
+    from turnwise.learning.replay import FIGURES
+    from turnwise.learning.report.pages import replay_page
     from turnwise.ports.decisions import DecisionFilter
 
     if session is not None and user is None:
@@ -214,8 +213,7 @@ async def _replay(
     """Decides recorded messages again, with another policy or other agents if given, and returns the differences."""
     from turnwise.cli.options import open_app
     from turnwise.learning.cases import read_examples
-    from turnwise.learning.replay import places, replay as replayed
-    from turnwise.learning.replay_result import ReplayCounter
+    from turnwise.learning.replay import ReplayCounter, places, replay as replayed
 
     tree = read_examples(agents) if agents else None
     async with open_app(config) as app:
@@ -333,8 +331,7 @@ async def evaluate_files(
         ConfigError: something else in the configuration is invalid.
     """
     from turnwise.learning.cases import read_cases, unknown_agents
-    from turnwise.learning.evaluate import count, evaluate
-    from turnwise.learning.evaluation_result import evaluation, subject_of
+    from turnwise.learning.evaluate import count, evaluate, evaluation, subject_of
     from turnwise.learning.tune import decisions, tuned
 
     judged = read_cases(cases, by)
@@ -357,7 +354,7 @@ async def keep(work: "Coroutine[Any, Any, Evaluation]", config: Path | None, cas
         ConfigError: the session store keeps no records. Nothing was evaluated then.
     """
     from turnwise.cli.options import ACTOR, open_records
-    from turnwise.learning.kept_evaluations import keep_evaluation
+    from turnwise.learning.evaluate import keep_evaluation
 
     try:
         async with open_records(config) as records:

@@ -8,12 +8,11 @@ from rich.text import Text
 from turnwise.cli.rendering import fit_table, styled
 from turnwise.cli.terminal import one_line
 from turnwise.facts.experiments import METRICS, ExperimentRecord
-from turnwise.learning.evaluation_result import Evaluation, Subject
+from turnwise.learning.evaluate import Evaluation, Subject
+from turnwise.learning.experiment_statistics import Paired
 from turnwise.learning.experiments import Comparison, ExperimentResult
 from turnwise.learning.measures import ByGroup, Confusion, Measures
-from turnwise.learning.paired import Paired
-from turnwise.learning.replay import OBSTACLES
-from turnwise.learning.replay_result import ReplayResult
+from turnwise.learning.replay import OBSTACLES, ReplayResult
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60
