@@ -40,7 +40,7 @@ TUPLE_FIELDS = 5
 WIDE_TUPLES = frozenset(
     {
         "assemble.Report",
-        "client.request.ApiRequest",
+        "client.connection.ApiRequest",
         "config.settings.Settings",
         "flows.record.TaskRecord",
         "flows.record.TurnRecord",

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnwise.config.agent_builder import AgentBuilder, flows_by_name, model_names, team_selector_paths
-from turnwise.config.agent_factory import AgentFactory, Registered
+from turnwise.config.agent_factory import AgentFactory, Registered, model_specs, read_registered
 from turnwise.config.app_file import EndpointEncoderSection, GuardrailSection, Reference
 from turnwise.config.defined_agents import DefinedAgents
-from turnwise.config.defined_sets import ConfiguredPolicies, DefinedSets
 from turnwise.config.definition_editor import DefinitionEditor
 from turnwise.config.document import Where, display_path
 from turnwise.config.gateway_entries import access_control, check_gateway
-from turnwise.config.guardrail_entries import build_guardrail
 from turnwise.config.importing import call_factory, resolve
-from turnwise.config.kept_definitions import KeptDefinitions
+from turnwise.config.part_entries import build_guardrail
 from turnwise.config.policies import location_of_error, read_experiment, read_policies, read_policy, stage_selector_paths
-from turnwise.config.registered_parts import model_specs, read_registered
+from turnwise.config.served_definitions import ConfiguredPolicies, DefinedSets, KeptDefinitions
 from turnwise.config.settings import Settings, find_file, read_settings
 from turnwise.dispatch.engine import Engine, EngineSettings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
@@ -439,7 +437,7 @@ class _Assembly:
         if isinstance(place, Reference):
             return self._instantiate(("encoder",), place)
         if isinstance(place, EndpointEncoderSection):
-            from turnwise.models.encoders.embeddings_endpoint import EndpointEncoder
+            from turnwise.models.encoders import EndpointEncoder
 
             return self._try(("encoder",), lambda: EndpointEncoder(**{**dict(place), "key": place.key or None}))
         if place is None:

@@ -7,11 +7,11 @@ import pytest
 from runner_play import ask, key, runners
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.access.records import record_store_of
 from turnwise.learning.decision_report import Reservoir, decision_report
 from turnwise.learning.report.decision_page import decision_page
 from turnwise.ports.agent import Agent
 from turnwise.ports.decisions import Label
+from turnwise.ports.records import record_store_of
 
 TYRES = ("What is my tyre pressure?", "tyre pressure please", "check the pressure of my tyre", "is my tyre pressure low")
 EVIL = "</title><script>alert(1)</script> write to eve@example.com"

@@ -7,13 +7,13 @@ import pytest
 from runner_play import ask, key, runners
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.access.records import record_store_of
 from turnwise.errors import PolicyError
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.learn import Learned, learn
 from turnwise.learning.traffic import CaseTraffic, LogTraffic, effective
 from turnwise.ports.agent import Agent
 from turnwise.ports.decisions import Label
+from turnwise.ports.records import record_store_of
 
 GARDEN = (
     "My tomatoes wilt",

@@ -9,7 +9,6 @@ from runner_play import ask, direct, key, runners
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.access.api_keys import caller_id, caller_of, is_key_id, new_key
-from turnwise.access.records import record_store_of
 from turnwise.facts.callers import LOCAL_ID, credential_digest
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.cases import read_cases
@@ -20,6 +19,7 @@ from turnwise.learning.review import review_queue
 from turnwise.learning.traffic import LogTraffic
 from turnwise.ports.agent import Agent
 from turnwise.ports.decisions import Label
+from turnwise.ports.records import record_store_of
 
 
 def desk() -> Agent:

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnwise.cli import agents_try
-from turnwise.cli.definition_options import (
+from turnwise.cli.exits import FAILED, UsageProblem
+from turnwise.cli.options import (
+    ConfigOption,
+    DefinitionArgument,
     ExpectOption,
+    IsPolicyOption,
+    JsonOption,
     MaxOption,
     MinOption,
-    NameArgument,
     NoteOption,
-    PolicyOption,
     VersionArgument,
     kind_of,
     open_editor,
 )
-from turnwise.cli.exits import FAILED, UsageProblem
-from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.config.definition_editor import DefinitionEditor
@@ -48,10 +49,10 @@ def list_definitions(config: ConfigOption = None, as_json: JsonOption = False) -
 
 @app.command()
 def show(
-    name: NameArgument,
+    name: DefinitionArgument,
     version: VersionArgument = None,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a version of a definition."""
@@ -65,7 +66,9 @@ def show(
 
 
 @app.command()
-def history(name: NameArgument, config: ConfigOption = None, policy: PolicyOption = False, as_json: JsonOption = False) -> None:
+def history(
+    name: DefinitionArgument, config: ConfigOption = None, policy: IsPolicyOption = False, as_json: JsonOption = False
+) -> None:
     """List the versions of a definition, newest first."""
 
     async def work(editor: "DefinitionEditor") -> None:
@@ -80,11 +83,11 @@ def history(name: NameArgument, config: ConfigOption = None, policy: PolicyOptio
 
 @app.command()
 def diff(
-    name: NameArgument,
+    name: DefinitionArgument,
     old: Annotated[int, typer.Argument(metavar="OLD", min=1, help="The older version.")],
     new: Annotated[int | None, typer.Argument(metavar="NEW", min=1, help="By default the newest version.")] = None,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what differs between two versions."""
@@ -101,12 +104,12 @@ def diff(
 
 @app.command("set")
 def set_fields(
-    name: NameArgument,
+    name: DefinitionArgument,
     fields: Annotated[
         list[str], typer.Argument(metavar="KEY=VALUE", help="A field and its value as YAML; `KEY=` takes the field out.")
     ],
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     draft: Annotated[bool, typer.Option("--draft", help="Store it as a draft, which does not serve.")] = False,
     note: NoteOption = "",
     expect: ExpectOption = None,
@@ -124,7 +127,7 @@ def set_fields(
 
 @app.command()
 def add_example(
-    name: NameArgument,
+    name: DefinitionArgument,
     examples: Annotated[list[str], typer.Argument(metavar="TEXT", help="A request that the agent answers.")],
     config: ConfigOption = None,
     note: NoteOption = "",
@@ -137,7 +140,7 @@ def add_example(
 
 @app.command()
 def add_pattern(
-    name: NameArgument,
+    name: DefinitionArgument,
     regex: Annotated[str, typer.Argument(metavar="REGEX", help="An RE2 expression.")],
     confidence: Annotated[float, typer.Option("--confidence", metavar="C", min=0.0, max=1.0, help="From 0 to 1.")] = 0.8,
     config: ConfigOption = None,
@@ -150,23 +153,23 @@ def add_pattern(
 
 
 @app.command()
-def enable(name: NameArgument, config: ConfigOption = None, note: NoteOption = "", as_json: JsonOption = False) -> None:
+def enable(name: DefinitionArgument, config: ConfigOption = None, note: NoteOption = "", as_json: JsonOption = False) -> None:
     """Let an agent get messages again."""
     _run(config, lambda editor: _switch(editor, name, note, as_json, enabled=True))
 
 
 @app.command()
-def disable(name: NameArgument, config: ConfigOption = None, note: NoteOption = "", as_json: JsonOption = False) -> None:
+def disable(name: DefinitionArgument, config: ConfigOption = None, note: NoteOption = "", as_json: JsonOption = False) -> None:
     """Take an agent out of every decision, until it is enabled."""
     _run(config, lambda editor: _switch(editor, name, note, as_json, enabled=False))
 
 
 @app.command()
 def activate(
-    name: NameArgument,
+    name: DefinitionArgument,
     version: VersionArgument = None,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     note: NoteOption = "",
     expect: ExpectOption = None,
     as_json: JsonOption = False,
@@ -193,12 +196,12 @@ def activate(
 
 @app.command()
 def rollback(
-    name: NameArgument,
+    name: DefinitionArgument,
     version: Annotated[
         int | None, typer.Argument(metavar="VERSION", min=1, help="By default the one that served before.")
     ] = None,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     note: NoteOption = "",
     expect: ExpectOption = None,
     as_json: JsonOption = False,
@@ -215,9 +218,9 @@ def rollback(
 
 @app.command()
 def retire(
-    name: NameArgument,
+    name: DefinitionArgument,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     note: NoteOption = "",
     expect: ExpectOption = None,
     as_json: JsonOption = False,
@@ -245,7 +248,7 @@ def import_file(
 
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output
-        from turnwise.config.definition_files import read_definitions_file
+        from turnwise.config.definition_documents import read_definitions_file
 
         read = await asyncio.to_thread(read_definitions_file, file)
         newest = {(each.what, each.name): await editor.store.get(editor.app, each.what, each.name) for each in read}
@@ -266,7 +269,7 @@ def export_file(
 
     async def work(editor: "DefinitionEditor") -> None:
         from turnwise.cli import agents_output, terminal
-        from turnwise.config.definition_files import definitions_text
+        from turnwise.config.definition_documents import definitions_text
 
         found = [each for what in agents_output.KINDS for each in await _all_of(editor.store, editor.app, what)]
         text = definitions_text(each for each in found if each.status != "retired")

@@ -7,7 +7,7 @@ import yaml
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.text_layout import fit_table
+from turnwise.cli.rendering import fit_table
 from turnwise.config.definition_documents import written_definition
 from turnwise.ports.definitions import AnyDefinition, DefinitionKind, FieldChange
 

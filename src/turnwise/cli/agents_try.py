@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.definition_options import (
+from turnwise.cli.eval import gates_of, prepare
+from turnwise.cli.exits import FAILED, OK
+from turnwise.cli.options import (
+    ConfigOption,
+    DefinitionArgument,
+    IsPolicyOption,
+    JsonOption,
     MaxOption,
     MinOption,
-    NameArgument,
-    PolicyOption,
+    SinceOption,
+    UntilOption,
     VersionArgument,
     kind_of,
     open_editor,
 )
-from turnwise.cli.eval import gates_of
-from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.options import ConfigOption, JsonOption, SinceOption, UntilOption
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,10 +43,10 @@ def register(app: typer.Typer) -> None:
 
 
 def try_version(
-    name: NameArgument,
+    name: DefinitionArgument,
     version: VersionArgument = None,
     config: ConfigOption = None,
-    policy: PolicyOption = False,
+    policy: IsPolicyOption = False,
     since: SinceOption = None,
     until: UntilOption = None,
     labelled: Annotated[bool, typer.Option("--labelled", help="Only labelled decisions.")] = False,
@@ -58,7 +61,7 @@ def try_version(
     examples of the version are counted apart. Exits with 1 if a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
     from turnwise.ports.decisions import DecisionFilter
 
     gates = trial_gates(at_least, at_most)
@@ -97,7 +100,6 @@ async def run_trial(
     Raises:
         DefinitionInvalid: It does not fit what serves.
     """
-    from turnwise.cli.evaluation import prepare
     from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.replay import places
     from turnwise.learning.trial import try_definition
@@ -138,7 +140,7 @@ def _trial_lines(trial: "Trial", width: int | None) -> "Iterator[Text]":
 
     from turnwise.cli.lint import finding_lines
     from turnwise.cli.rendering import styled
-    from turnwise.cli.replay_output import trial_lines
+    from turnwise.cli.result_output import trial_lines
 
     definition, own = trial.definition, trial.own
     yield styled(f"{definition.what} {definition.name}, version {definition.version}, against what serves", "bold")

@@ -8,34 +8,24 @@ from typing import Annotated, Any
 import typer
 
 from turnwise.cli import (
-    a2a_kit,
     agents,
-    audit,
-    backup,
     chat,
-    check,
-    console,
+    configuration,
+    data_protection,
     decisions,
     eval,
     experiments,
     flow,
-    holds,
     init,
     keys,
     learn,
     lint,
     mcp,
     memory,
-    migrate,
-    prune,
-    replay,
     run,
-    schema,
-    select,
     serve,
     sessions,
-    show,
-    users,
+    upkeep,
     worker,
 )
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
@@ -52,38 +42,29 @@ app = typer.Typer(
 )
 _COMMANDS = (
     init,
-    check,
+    configuration,
     lint,
-    select,
     eval,
-    replay,
     learn,
     chat,
     run,
     serve,
-    console,
     mcp,
-    a2a_kit,
     worker,
-    prune,
-    backup,
-    migrate,
-    schema,
+    upkeep,
 )
 for group in _COMMANDS:
     group.register(app)
-app.add_typer(show.policy_app, name="policy")
-app.add_typer(show.tree_app, name="tree")
 app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(decisions.app, name="decisions")
 app.add_typer(experiments.app, name="experiments")
 app.add_typer(memory.app, name="memory")
-app.add_typer(users.app, name="users")
+app.add_typer(data_protection.users_app, name="users")
 app.add_typer(keys.app, name="keys")
 app.add_typer(agents.app, name="agents")
-app.add_typer(holds.app, name="holds")
-app.add_typer(audit.app, name="audit")
+app.add_typer(data_protection.holds_app, name="holds")
+app.add_typer(data_protection.audit_app, name="audit")
 
 
 def _print_version(wanted: bool) -> None:

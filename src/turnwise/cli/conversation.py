@@ -14,9 +14,9 @@ from rich.text import Text
 from turnwise.cli import rendering, terminal
 from turnwise.cli.approval import approval_answer, approval_question
 from turnwise.cli.exits import GOOD_ENDS
+from turnwise.cli.rendering import wrap
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.terminal import Cleaner, clean, one_line
-from turnwise.cli.text_layout import wrap
 from turnwise.facts.content import CHOICES, Content, DataPart, Part, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event

@@ -10,8 +10,7 @@ import typer
 
 from turnwise.cli.eval import check_writable, write_report
 from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.records import ACTOR
+from turnwise.cli.options import ACTOR, ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.learning.experiments import ExperimentResult
@@ -59,7 +58,7 @@ def list_experiments(config: ConfigOption = None, as_json: JsonOption = False) -
 async def _list(config: Path | None, as_json: bool) -> None:
     """Prints all experiments."""
     from turnwise.cli import terminal
-    from turnwise.cli.experiment_output import record_data, record_table
+    from turnwise.cli.result_output import record_data, record_table
 
     async with _open(config) as opened:
         found = await opened.store.all(opened.app)
@@ -85,8 +84,8 @@ def show(
     Exits with 1 if the arms do not have their shares of the units: then no comparison counts.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.experiment_output import result_lines
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
+    from turnwise.cli.result_output import experiment_lines
     from turnwise.learning.report.pages import experiment_page
 
     if report is not None:
@@ -95,7 +94,7 @@ def show(
     if as_json:
         terminal.print_json(found.data())
     else:
-        terminal.print_lines(wrap(result_lines(found, terminal.width()), terminal.width()))
+        terminal.print_lines(wrap(experiment_lines(found, terminal.width()), terminal.width()))
     if report is not None:
         write_report(report, experiment_page(found))
         terminal.print_note(f"report: {report}")
@@ -117,8 +116,8 @@ async def _show(config: Path | None, name: str) -> "ExperimentResult":
 def shadow(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Compare the policy with its shadow on the messages that both decided, outside of experiments."""
     from turnwise.cli import terminal
-    from turnwise.cli.experiment_output import paired_lines
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
+    from turnwise.cli.result_output import paired_lines
 
     async def read() -> None:
         from turnwise.learning.experiments import read_shadow
@@ -198,7 +197,7 @@ async def _changed(
 def _print_change(record: "ExperimentRecord", as_json: bool) -> None:
     """Prints the state of an experiment that a command has changed."""
     from turnwise.cli import terminal
-    from turnwise.cli.experiment_output import record_data, state_text
+    from turnwise.cli.result_output import record_data, state_text
 
     if as_json:
         terminal.print_json(record_data(record))

@@ -17,9 +17,9 @@ from turnwise.cli.options import (
     RunLocation,
     SessionOption,
     UserOption,
+    flow_names,
     message_context,
 )
-from turnwise.cli.shell_completion import flow_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,8 +157,8 @@ def show(
 ) -> None:
     """Show the tasks of a flow; with a session, the status of its last run there."""
     from turnwise.cli import terminal
+    from turnwise.cli.rendering import wrap
     from turnwise.cli.terminal import clean
-    from turnwise.cli.text_layout import wrap
 
     if as_json and (output is not None or format_ != "terminal"):
         raise UsageProblem("--json cannot be combined with --format or --output.", fix="Remove one of them.")

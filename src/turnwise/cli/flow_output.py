@@ -7,8 +7,8 @@ from typing import Any
 from rich.text import Text
 
 from turnwise.cli import rendering
+from turnwise.cli.rendering import fit_table
 from turnwise.cli.terminal import one_line
-from turnwise.cli.text_layout import fit_table
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
 from turnwise.flows.drawing.boxes import SIGNS, agents_text, heading

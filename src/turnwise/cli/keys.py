@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from turnwise.cli.exits import UsageProblem
-from turnwise.cli.options import ConfigOption, JsonOption
-from turnwise.cli.shell_completion import agent_roles, scopes
+from turnwise.cli.options import ConfigOption, JsonOption, agent_roles, scopes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,7 +261,7 @@ def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
     """The table of keys; invalid ones are struck through."""
     from turnwise.access.api_keys import is_valid
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.text_layout import fit_table
+    from turnwise.cli.rendering import fit_table
 
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from turnwise.cli.eval import check_writable, write_report
+from turnwise.cli.eval import check_writable, prepare, write_report
 from turnwise.cli.exits import FAILED, OK, UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
 
@@ -95,7 +95,7 @@ def _print_result(result: "_Result", as_json: bool, trusted: list[str]) -> None:
         worn_data,
         worn_lines,
     )
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     found, drafts, judged, keys = result
     if as_json:
@@ -147,7 +147,6 @@ def _callers(key_ids: Sequence[str]) -> list[str]:
 
 async def _learn(config: Path | None, reads: _Reads, bounds: _Bounds, draft: bool) -> _Result:
     """Learns a proposal from the cases, or from the labels of the log, and stores it as a draft if wanted."""
-    from turnwise.cli.evaluation import prepare
     from turnwise.cli.options import open_app
     from turnwise.cli.progress_bars import work_bar
     from turnwise.facts.errors import ConfigError
@@ -196,7 +195,7 @@ async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
 
 async def _count_draft(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
     """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
-    from turnwise.cli.records import ACTOR
+    from turnwise.cli.options import ACTOR
     from turnwise.learning.draft_gain import count_draft
     from turnwise.ports.records import RecordStore
 

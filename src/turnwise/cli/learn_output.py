@@ -7,8 +7,8 @@ import yaml
 from pydantic import JsonValue
 from rich.text import Text
 
-from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
+from turnwise.cli.result_output import percent
 from turnwise.cli.terminal import one_line
 from turnwise.config.learned_drafts import StoredDrafts
 from turnwise.facts.callers import ApiKey

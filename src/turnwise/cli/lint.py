@@ -47,7 +47,7 @@ def lint(
     runs a flow. No agent runs.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import wrap
 
     agents, found = asyncio.run(_findings(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
@@ -61,7 +61,7 @@ def lint(
 
 async def _findings(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
     """Returns the number of agents and the findings about them."""
-    from turnwise.cli.evaluation import cascade_for
+    from turnwise.cli.eval import cascade_for
     from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.lint import lint, texts_of
 

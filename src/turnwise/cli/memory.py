@@ -213,8 +213,7 @@ def _data(entry: "MemoryEntry") -> dict[str, Any]:
 def _lines(entry: "MemoryEntry", why: str = "") -> list[Any]:
     """The lines of one entry: its text, and a note on its source and life."""
     from turnwise.cli import terminal
-    from turnwise.cli.rendering import styled
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import styled, wrap
 
     whence = f", noted by {entry.agent}" if entry.agent else ""
     until = f", until {entry.expires_at:%Y-%m-%d %H:%M}" if entry.expires_at else ""

@@ -1,24 +1,99 @@
-"""Options and checks that several commands share."""
+"""What several commands share: options with their shell completion, and the opening of an app or its records.
+
+Shell completion reads only the configuration file, because it must be fast: it imports no modules and opens no store.
+"""
 
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from turnwise.cli.shell_completion import agent_roles
 from turnwise.facts.errors import MissingExtra
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
+    from turnwise.config.definition_editor import DefinitionEditor
     from turnwise.facts.messages import MessageContext
+    from turnwise.ports.definitions import DefinitionKind
     from turnwise.ports.hooks import Hooks
+    from turnwise.ports.records import RecordStore
+
+
+def flow_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the configured flows."""
+    return _with_prefix(incomplete, _names_from_file(context, _flows))
+
+
+def agent_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of agents in the configuration file."""
+    return _with_prefix(incomplete, _names_from_file(context, lambda agent: [agent.get("name")]))
+
+
+def agent_roles(context: typer.Context, incomplete: str) -> list[str]:
+    """Roles that configured agents require."""
+    return _with_prefix(incomplete, _names_from_file(context, _roles))
+
+
+def policy_names(incomplete: str) -> list[str]:
+    """Names of the built-in policies."""
+    from turnwise.selection.named import NAMED
+
+    return _with_prefix(incomplete, NAMED)
+
+
+def scopes(incomplete: str) -> list[str]:
+    """The permissions that a key may have."""
+    from typing import get_args
+
+    from turnwise.facts.callers import Permission
+
+    return _with_prefix(incomplete, get_args(Permission))
+
+
+def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _names_from_file(context: typer.Context, names: "Callable[[dict[str, Any]], Iterable[Any]]") -> list[str]:
+    """Reads names from the configured agents. Returns none if the file cannot be read: completion cannot show errors."""
+    from turnwise.config.document import read_document
+    from turnwise.config.settings import find_file
+    from turnwise.facts.errors import TurnwiseError
+
+    config = context.params.get("config")
+    try:
+        document = read_document(find_file(Path(config) if config else None))
+    except TurnwiseError:
+        return []
+    found = (name for agent in _agents(document.data.get("agents")) for name in names(agent))
+    return sorted({name for name in found if isinstance(name, str)})
+
+
+def _agents(written: Any) -> "Iterator[dict[str, Any]]":
+    """The agents of a list, and those nested in them."""
+    for agent in written if isinstance(written, list) else ():
+        if isinstance(agent, dict):
+            yield agent
+            yield from _agents(agent.get("children"))
+
+
+def _flows(agent: "dict[str, Any]") -> Iterable[Any]:
+    return [agent.get("name")] if agent.get("kind") == "flow" else []
+
+
+def _roles(agent: "dict[str, Any]") -> Iterable[Any]:
+    roles = agent.get("roles")
+    return roles if isinstance(roles, list) else []
+
 
 DEFAULT_USER = "local"
+ACTOR = "cli"
+"""The actor of commands in the audit log."""
 
 ConfigOption = Annotated[
     Path | None,
@@ -58,6 +133,21 @@ EngineOption = Annotated[
         metavar="URL",
         help="The engine that schedules the work, such as restate://HOST:8080; by default none.",
     ),
+]
+DefinitionArgument = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
+VersionArgument = Annotated[int | None, typer.Argument(metavar="VERSION", min=1, help="By default the newest one.")]
+IsPolicyOption = Annotated[bool, typer.Option("--policy", help="A policy is meant, not an agent.")]
+NoteOption = Annotated[str, typer.Option("--note", "-m", metavar="TEXT", help="Why it changes; kept with the version.")]
+ExpectOption = Annotated[
+    int | None, typer.Option("--expect", metavar="VERSION", min=0, help="Refuse if another version is the newest one.")
+]
+MinOption = Annotated[
+    list[str] | None,
+    typer.Option("--min", metavar="KEY=VALUE", help="Refuse if a figure of the trial is lower, such as gain=0."),
+]
+MaxOption = Annotated[
+    list[str] | None,
+    typer.Option("--max", metavar="KEY=VALUE", help="Refuse if a figure of the trial is higher, such as changed_share=0.05."),
 ]
 
 
@@ -128,6 +218,54 @@ async def open_app(config: Path | None, hooks: "Sequence[Hooks]" = (), *, serve:
         yield app
     finally:
         await app.runner.close()
+
+
+class AppRecords(NamedTuple):
+    """The records of an app."""
+
+    app: str
+    store: "RecordStore"
+
+
+@asynccontextmanager
+async def open_records(config: "Path | None") -> AsyncIterator[AppRecords]:
+    """Opens the records of that configuration's app, without its agents.
+
+    Raises:
+        ConfigError: if the session store keeps no records.
+    """
+    from turnwise.assemble import load_store
+    from turnwise.ports.records import record_store_of
+
+    loaded = load_store(config)
+    try:
+        yield AppRecords(loaded.app, record_store_of(loaded.store))
+    finally:
+        await loaded.store.close()
+
+
+def kind_of(policy: bool) -> "DefinitionKind":
+    """Returns what a command is about."""
+    return "policy" if policy else "agent"
+
+
+@asynccontextmanager
+async def open_editor(config: Path | None, *, serve: bool = False) -> "AsyncIterator[tuple[App, DefinitionEditor]]":
+    """Loads the app with what changes its definitions.
+
+    Args:
+        config: The configuration file, if one was named.
+        serve: Also makes the agents that serve.
+
+    Raises:
+        ConfigError: The session store keeps no definitions.
+    """
+    from turnwise.facts.errors import ConfigError
+
+    async with open_app(config, serve=serve) as app:
+        if app.editor is None:
+            raise ConfigError("The session store of this app keeps no definitions.", fix="Use a SQL database as `store`.")
+        yield app, app.editor
 
 
 class RunLocation(NamedTuple):

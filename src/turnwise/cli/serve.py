@@ -1,4 +1,4 @@
-"""`turnwise serve`: serves the app over HTTP."""
+"""`turnwise serve`, `turnwise console` and `turnwise a2a-kit`: serve the app, its console, or the A2A kit's app over HTTP."""
 
 import asyncio
 import gc
@@ -7,14 +7,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.options import ConfigOption, EngineOption
+from turnwise.cli.options import ConfigOption, EngineOption, require_server
 
 if TYPE_CHECKING:
+    import socket
+
     from rich.text import Text
 
     from turnwise.assemble import App
@@ -33,8 +36,10 @@ NOTICE_SECONDS = 1.0
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
+    """Adds the commands to the command line."""
     app.command(short_help="Serve the app over HTTP.")(serve)
+    app.command(short_help="Serve the console for a gateway elsewhere.")(console)
+    app.command("a2a-kit", short_help="Serve agents for A2A's conformance kit.")(a2a_kit)
 
 
 def serve(
@@ -63,8 +68,6 @@ def serve(
 
     With --engine, this process accepts messages, and workers answer them.
     """
-
-    from turnwise.cli.options import require_server
 
     require_server("turnwise serve")
     if reload:
@@ -209,3 +212,69 @@ class _Output:
         from turnwise.cli import terminal
 
         terminal.print_note(text, style="yellow")
+
+
+KIT_HOST, KIT_PORT = "127.0.0.1", 9999
+"""The kit's default address of the server under test."""
+
+
+def a2a_kit(
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = KIT_HOST,
+    port: Annotated[int, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any free port.")] = KIT_PORT,
+) -> None:
+    """Serve agents that behave as the A2A conformance kit (a2a-tck) expects, over this version's A2A protocol.
+
+    Needs no project: there is nothing to configure, and all data is lost when it ends. Run the kit in a second terminal: pass
+    it the printed address with --sut-host.
+    """
+    require_server("turnwise a2a-kit")
+    raise typer.Exit(serve_app(_load_kit, host, port, None))
+
+
+def _load_kit(hooks: "Sequence[Hooks]") -> "App":
+    from turnwise.assemble import App
+    from turnwise.testing.a2a_kit import STORE, kit_app, kit_gateway
+
+    return App(kit_app(hooks=hooks), Path(), STORE, gateway=kit_gateway())
+
+
+def console(
+    gateway: Annotated[str, typer.Argument(metavar="URL", help="The gateway's URL, such as https://agents.example.com.")],
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="0 = any free port.")] = 8001,
+) -> None:
+    """Serve the console for a gateway elsewhere. The page is the one that a gateway serves at /console/.
+
+    The browser calls the gateway itself, so the gateway has to name the console's origin in gateway.origins. This process
+    sees no key and no message.
+    """
+    from turnwise.cli import terminal
+    from turnwise.client.connection import check_url
+
+    require_server("turnwise console")
+    from turnwise.gateway.server import bound_socket, url_of
+
+    url, listening = check_url(gateway), bound_socket(host, port)
+    address = url_of(*listening.getsockname()[:2])
+    terminal.print_line(f"Console of {url} at {address}/console/")
+    terminal.print_line(f"  the gateway has to allow this page: gateway: {{origins: ['{address}']}}")
+    asyncio.run(_serve_console(url, listening))
+    raise typer.Exit(OK)
+
+
+async def _serve_console(gateway: str, listening: "socket.socket") -> None:
+    """Serves the page until Ctrl-C or SIGTERM."""
+    import uvicorn
+
+    from turnwise.cli.shutdown import Interrupts
+    from turnwise.gateway.console import console_app
+    from turnwise.gateway.server import UvicornServer
+
+    config = uvicorn.Config(console_app(gateway), log_config=None, access_log=False, server_header=False, lifespan="off")
+    server = UvicornServer(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    with Interrupts(stop, (signal.SIGINT, signal.SIGTERM), hints=False):
+        await server.serve(sockets=[listening])

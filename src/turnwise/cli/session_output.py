@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, Protocol
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.rendering import usage_text
+from turnwise.cli.rendering import fit_table, usage_text
 from turnwise.cli.terminal import one_line
-from turnwise.cli.text_layout import fit_table
 from turnwise.dispatch.engine import EngineSettings
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey

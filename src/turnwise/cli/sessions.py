@@ -93,9 +93,8 @@ async def _show(
     from turnwise.cli import session_output, terminal
     from turnwise.cli.batch_run import event_json
     from turnwise.cli.options import open_app
-    from turnwise.cli.rendering import UsageTotal, styled
+    from turnwise.cli.rendering import UsageTotal, styled, wrap
     from turnwise.cli.terminal import one_line, safe_json
-    from turnwise.cli.text_layout import wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -136,8 +135,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
     """Prints the session's course: each message with its decision, and the events without texts."""
     from turnwise.cli import session_output, terminal
     from turnwise.cli.options import open_app
-    from turnwise.cli.rendering import UsageTotal, styled
-    from turnwise.cli.text_layout import wrap
+    from turnwise.cli.rendering import UsageTotal, styled, wrap
 
     async with open_app(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.client.connection import Gateway, check_key, check_url, is_this_machine
-from turnwise.client.definitions import AgentDefinitions, Definitions
-from turnwise.client.memories import Memories
-from turnwise.client.operators import Experiments, Review
-from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
-from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
+from turnwise.client.connection import (
+    ApiRequest,
+    Gateway,
+    check_key,
+    check_url,
+    escape_path,
+    get,
+    is_this_machine,
+    post,
+    session_path,
+    with_revision,
+)
+from turnwise.client.operators import AgentDefinitions, Definitions, Experiments, Review
+from turnwise.client.resources import Agents, Artifacts, Decisions, Memories, Sessions
 from turnwise.client.stream import answer_to, read
 from turnwise.facts.content import Content
 from turnwise.facts.errors import MissingExtra, RequestInvalid

@@ -1,32 +1,98 @@
-"""HTTP access to one gateway: connections, credentials, timeouts and retries."""
+"""HTTP access to one gateway: requests as values, connections, credentials, timeouts and retries."""
 
 import asyncio
+import json
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import httpx
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypeVar
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from turnwise.client.errors import media_type, not_a_gateway, problem_in
-from turnwise.client.request import ApiRequest
-from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached, was_refused
-from turnwise.facts.errors import RequestInvalid
+from turnwise.client.errors import TEMPORARY, RetryBudget, Unreached, media_type, not_a_gateway, problem_in, was_refused
+from turnwise.facts.errors import ConfigError, RequestInvalid
+from turnwise.facts.fact import Fact
 
 if TYPE_CHECKING:
     import httpx
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
-from turnwise.facts.errors import ConfigError
+NOTHING: Mapping[str, Any] = {}
+
+
+class ApiRequest(NamedTuple):
+    """A request to the gateway."""
+
+    method: str
+    path: str
+    """The path below the API's prefix."""
+    query: Mapping[str, Any] = NOTHING
+    """Query parameters; None values are omitted."""
+    body: Mapping[str, Any] | None = None
+    """The JSON body, which may contain facts."""
+    content: bytes | None = None
+    """A raw body, instead of `body`."""
+    headers: Mapping[str, str] = NOTHING
+
+    def written(self) -> bytes | None:
+        """Returns the body's bytes. Raises RequestInvalid if it is not JSON."""
+        if self.body is None:
+            return self.content
+        try:
+            return json.dumps(self.body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RequestInvalid(f"The request cannot be sent as JSON: {error}.", fix="Send JSON values only.") from None
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Fact):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def get(path: str, **query: Any) -> ApiRequest:
+    return ApiRequest("GET", path, query)
+
+
+def post(path: str, body: Mapping[str, Any] | None = None, **query: Any) -> ApiRequest:
+    return ApiRequest("POST", path, query, body)
+
+
+def with_revision(asked: ApiRequest, revision: int | None) -> ApiRequest:
+    """Returns the request with the condition that the session has this revision; unchanged if it is None."""
+    return asked if revision is None else asked._replace(headers={**asked.headers, "If-Match": f'"{revision}"'})
+
+
+def session_path(session: str, *more: str) -> str:
+    """Returns the path of a session or of a resource in it; `more` is escaped already. Raises RequestInvalid for an
+    invalid id.
+    """
+    if "/" in session or session in {"", ".", ".."}:
+        raise RequestInvalid(
+            f"The session id {session[:200]!r} cannot be part of a URL.", fix="Use letters, digits and dashes."
+        )
+    return "/".join(["/sessions", escape_path(session), *more])
+
+
+def escape_path(name: str) -> str:
+    """Returns the name escaped for a path. Slashes are kept; `.` and `..` are encoded so that clients do not resolve
+    them.
+
+    Raises:
+        RequestInvalid: The name cannot be encoded in UTF-8.
+    """
+    try:
+        return "/".join(_DOTS.get(part, quote(part, safe="")) for part in name.split("/"))
+    except UnicodeEncodeError:
+        raise RequestInvalid("A name in the URL cannot be encoded in UTF-8.", fix="Correct it.") from None
+
+
+_DOTS = {".": "%2E", "..": "%2E%2E"}
+
 
 _Kept = tuple["httpx.AsyncClient", AsyncGenerator[None, None]]
 

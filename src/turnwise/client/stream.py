@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from turnwise.client.connection import Gateway
-from turnwise.client.errors import error_in, not_a_gateway_stream
-from turnwise.client.request import ApiRequest
-from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached
+from turnwise.client.connection import ApiRequest, Gateway
+from turnwise.client.errors import TEMPORARY, RetryBudget, Unreached, error_in, not_a_gateway_stream
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
 from turnwise.wire.messages import Answer

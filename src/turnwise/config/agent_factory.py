@@ -1,6 +1,11 @@
-"""Makes agents from definitions, of what the app registered only: a definition imports nothing and runs nothing (F2)."""
+"""Makes agents from definitions, of what the section `definitions` of a configuration file registers only.
 
+A definition imports nothing and runs nothing (F2).
+"""
+
+import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -12,14 +17,20 @@ from turnwise.agents.adapters.bounded_client import bounded_client
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.replies import ReplyAgent
-from turnwise.config.yaml_reader import expand_variables
-from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
+from turnwise.config.app_file import Reference
+from turnwise.config.document import Document, Where, expand_variables
+from turnwise.config.importing import resolve
+from turnwise.config.part_entries import AgentReference, build_model, build_tool, built_in_tools
+from turnwise.config.policies import ModelSpecs
+from turnwise.config.settings import Settings
+from turnwise.facts.errors import AgentDefinitionError, ConfigError, TurnwiseError
 from turnwise.facts.hints import did_you_mean
 from turnwise.facts.tree import AgentCard
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import Definition, MadeByFactory, MadeByModel, MadeOfTemplates, MadeRemotely
 from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset
+from turnwise.tools.built_in import AgentTool
 
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes of one response of a remote agent."""
@@ -167,3 +178,45 @@ def _registered(names: Mapping[str, Any], name: str, problem: str, key: str) -> 
         fix = f"{advice} Register it under `definitions: {key}:` in turnwise.yaml.".lstrip()
         raise AgentDefinitionError(problem.format(repr(name)), fix=fix)
     return names[name]
+
+
+def read_registered(settings: Settings) -> Registered:
+    """Builds the makers, tools and models. Reports and omits those with problems. Opens no connection."""
+    document, section = settings.document, settings.file.definitions
+    makers = {name: _read_maker(document, ("definitions", "makers", name), each) for name, each in section.makers.items()}
+    tools = {name: _read_tool(document, ("definitions", "tools", name), each) for name, each in section.tools.items()}
+    models = {name: build_model(document, ("definitions", "models", name), each) for name, each in section.models.items()}
+    return Registered(
+        makers={name: maker for name, maker in makers.items() if maker is not None},
+        tools={**built_in_tools(), **{name: tool for name, tool in tools.items() if tool is not None}},
+        models={name: model for name, model in models.items() if model is not None},
+        environment={name: os.environ[name] for name in section.environment if name in os.environ},
+        guard=AddressGuard(private=section.private_remotes, field=REMOTE_AGENT),
+    )
+
+
+def model_specs(settings: Settings) -> ModelSpecs:
+    """Returns the registered models as the file writes them. Those of code are missing: a policy cannot name them."""
+    written = settings.document.value(("definitions", "models")) or {}
+    return {name: spec for name, spec in written.items() if not _is_imported(spec)}
+
+
+def _is_imported(spec: JsonValue) -> bool:
+    return any(map(_is_imported, spec)) if isinstance(spec, list) else isinstance(spec, dict) and "import" in spec
+
+
+def _read_maker(document: Document, where: Where, reference: Reference) -> Any:
+    """Imports a registered maker, with its options bound; None after reporting a problem."""
+    try:
+        maker = resolve(reference.path, document.folder)
+        if not callable(maker):
+            raise ConfigError(f"{reference.path} is no function that makes agents.", fix="Name a function, or a class.")
+    except TurnwiseError as error:
+        document.report_error(where, error)
+        return None
+    return functools.partial(maker, **reference.options) if reference.options else maker
+
+
+def _read_tool(document: Document, where: Where, item: Any) -> Any:
+    tool = build_tool(document, where, item)
+    return AgentTool(tool.name, description=tool.description) if isinstance(tool, AgentReference) else tool

@@ -10,8 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from turnwise.config.agent_section import AgentItem
 from turnwise.config.document import kind_of
-from turnwise.config.stage_section import ModelOptions, StageItem
-from turnwise.config.tool_section import ModelItem, ToolItem
+from turnwise.config.part_section import ModelItem, ModelOptions, StageItem, ToolItem
 from turnwise.config.validation import OneOf, Section, mistake, required_keys
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.gateway import GatewayConfig

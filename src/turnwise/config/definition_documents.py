@@ -1,11 +1,14 @@
-"""Reads definitions that people and programs write, with errors for them, and checks their sizes."""
+"""Reads and writes definitions as data and as YAML files, with errors for their authors, and checks their sizes."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import JsonValue, ValidationError
 
+from turnwise.config.document import display_path, read_document
 from turnwise.config.validation import mistakes
 from turnwise.facts.errors import AgentDefinitionError, DefinitionInvalid, PatternError, TurnwiseError
 from turnwise.matching.patterns import PatternIndex
@@ -123,3 +126,72 @@ def _sizes(definition: Definition) -> Iterator[tuple[str, int, int, str]]:
 def _too_much(name: str, what: str, size: int, most: int, unit: str) -> AgentDefinitionError:
     whose = f"The definition {name!r}" if what == "it" else f"The definition {name!r}: {what}"
     return AgentDefinitionError(f"{whose} has {size:,} {unit}, at most {most:,} are allowed.", fix="Make it smaller.")
+
+
+_SECTIONS: dict[str, DefinitionKind] = {"agents": "agent", "policies": "policy"}
+FILE_SCALE = 16
+"""How much larger than a configuration file a file of definitions may be."""
+
+
+def definitions_text(definitions: Iterable[AnyDefinition]) -> str:
+    """Returns definitions as YAML: agents and policies, each under its own key."""
+    known = [*definitions]
+    agents = [written_definition(each) for each in known if isinstance(each, Definition)]
+    policies = [written_definition(each) for each in known if not isinstance(each, Definition)]
+    data = {"agents": agents, **({"policies": policies} if policies else {})}
+    text: str = yaml.dump(data, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
+    return text
+
+
+def read_definitions_file(path: Path) -> list[AnyDefinition]:
+    """Reads a file of definitions. References to variables stay as they are written.
+
+    Raises:
+        ConfigError: It is no YAML.
+        DefinitionInvalid: It has mistakes; all are listed.
+    """
+    document = read_document(path, expand=False, scale=FILE_SCALE, fix="Write `agents:` with a list of definitions.")
+    place = display_path(path)
+    problems: list[TurnwiseError] = [*document.problems]
+    found: list[AnyDefinition] = []
+    for key, value in document.data.items():
+        if key not in _SECTIONS:
+            problems.append(DefinitionInvalid(f"{place} has the unknown key {key!r}.", fix=f"Known: {', '.join(_SECTIONS)}."))
+            continue
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            mark = document.mark((key, index))
+            try:
+                found.append(_read_item(_SECTIONS[key], item))
+            except DefinitionInvalid as error:
+                problems += [DefinitionInvalid(f"{place}:{mark.line}: {each.problem}", fix=each.fix) for each in error.problems]
+    names = [(each.what, each.name) for each in found]
+    problems += [
+        DefinitionInvalid(f"{place} has two definitions of the {what} {name!r}.", fix="Remove one of them.")
+        for what, name in dict.fromkeys(names)
+        if names.count((what, name)) > 1
+    ]
+    if problems:
+        raise invalid(problems)
+    return found
+
+
+def _read_item(what: DefinitionKind, item: Any) -> AnyDefinition:
+    if not isinstance(item, dict):
+        raise DefinitionInvalid("A definition is keys and values.", fix="Write `- name: …` and what is defined.")
+    return read_definition(what, item)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Only double quotes keep characters that cannot be seen: YAML reads some of them as line breaks.
+    is_plain = text.replace("\n", "").isprintable()
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if not is_plain else "|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)

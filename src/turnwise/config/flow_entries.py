@@ -6,13 +6,11 @@ from operator import and_, or_
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from turnwise.config.agent_section import FlowSection
-from turnwise.config.cross_references import report_unknown_tasks
+from turnwise.config.agent_section import FlowSection, Labels, ResultSchema, TaskEntry, UntilKeys, UntilList
 from turnwise.config.document import Document, Where
-from turnwise.config.entries import PlacedAgent
+from turnwise.config.entries import PlacedAgent, report_unknown_tasks
 from turnwise.config.importing import resolve
-from turnwise.config.task_section import Labels, ResultSchema, TaskEntry, UntilKeys, UntilList
-from turnwise.config.tool_entries import AgentReference, build_tool
+from turnwise.config.part_entries import AgentReference, build_tool
 from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.facts.tree import AgentCard
 from turnwise.flows.flow import Flow

@@ -8,12 +8,11 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from turnwise.config.app_file import ChangedPolicy, ExperimentSection, PolicyItem, SegmentSection, WrittenPolicy
-from turnwise.config.document import Document, Where
-from turnwise.config.model_entries import build_model
+from turnwise.config.document import Document, Where, read_document
+from turnwise.config.part_entries import build_model
+from turnwise.config.part_section import ModelOptions, stage_of
 from turnwise.config.settings import Settings
-from turnwise.config.stage_section import ModelOptions, stage_of
 from turnwise.config.validation import Section, validated
-from turnwise.config.yaml_reader import read_document
 from turnwise.facts.errors import PolicyError, TurnwiseError
 from turnwise.facts.hints import did_you_mean
 from turnwise.ports.definitions import PolicyDefinition

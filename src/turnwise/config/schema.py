@@ -1,15 +1,20 @@
-"""The JSON schema of `turnwise.yaml`, for editors. It is generated from the models that the loader validates with.
+"""The JSON schema of `turnwise.yaml`, for editors, and the documentation of model fields in it.
 
-It describes the structure only. `turnwise check` also checks names, import paths and thresholds.
+It is generated from the models that the loader validates with. It describes the structure only: `turnwise check` also checks
+names, import paths and thresholds. Descriptions are the strings below the fields in the source, which is parsed when a schema
+is made, never at import.
 """
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from turnwise.config.app_file import AppFile
-from turnwise.config.field_docs import field_docs
 from turnwise.config.validation import OneOf
 from turnwise.facts.gateway import Switch
 
@@ -81,3 +86,30 @@ def _as_written(schema: Any) -> Any:
 
 def _below(key: str, value: Any) -> Any:
     return {name: _as_written(each) for name, each in value.items()} if key in _BY_NAME else _as_written(value)
+
+
+@cache
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Returns the documentation by field name; inherited fields included, fields without any left out."""
+    found: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if each is not BaseModel and issubclass(each, BaseModel):
+            found |= _own_docs(each)
+    return found
+
+
+def _own_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Returns the documentation of the fields that the class itself declares; empty without its source."""
+    try:
+        source = textwrap.dedent(inspect.getsource(model))
+    except (OSError, TypeError):  # a class that was made at run time, or a bundle without sources
+        return {}
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        is_field = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        if is_field and is_text:
+            found[field.target.id] = inspect.cleandoc(text.value.value)  # type: ignore[attr-defined]
+    return found

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnwise.config.app_file import NOTES, AppFile
-from turnwise.config.document import Document, Where, display_path
+from turnwise.config.document import Document, Where, display_path, read_document
 from turnwise.config.validation import validated
-from turnwise.config.yaml_reader import read_document
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import RunConfig
 

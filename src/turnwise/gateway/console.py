@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from turnwise.console.shell import ASSETS, policy, shell
+from turnwise.console import ASSETS, policy, shell
 from turnwise.gateway.middleware.every_request import SecurityHeaders
 
 CONSOLE = "/console"

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from turnwise.config.field_docs import field_docs
+from turnwise.config.schema import field_docs
 
 Schema = dict[str, Any]
 

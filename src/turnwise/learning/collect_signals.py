@@ -8,13 +8,13 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.label_signals import COUNTS, NOT_ROUTED, Found, Name, SignalReader, label_of, triage_agents
 from turnwise.ports.decisions import OPERATOR, SIGNAL, Decision, DecisionFilter, Label, LabelledDecision, Labels
+from turnwise.ports.records import record_store_of
 from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 MAX_DECISIONS = 100_000

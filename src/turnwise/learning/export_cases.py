@@ -10,7 +10,6 @@ from importlib import import_module
 
 from pydantic import JsonValue
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import MissingExtra
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import LAST_REPLY_CHARACTERS, RECENT_MESSAGES, SessionKey
@@ -20,6 +19,7 @@ from turnwise.learning.cases import Case, Turn
 from turnwise.learning.collect_signals import all_labels
 from turnwise.learning.traffic import effective
 from turnwise.ports.decisions import Label
+from turnwise.ports.records import record_store_of
 from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 _EVENTS = 1_000

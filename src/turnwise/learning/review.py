@@ -4,12 +4,12 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.collect_signals import newest_decisions
 from turnwise.learning.measures import ranking_of
 from turnwise.ports.decisions import OPERATOR, Decision, Label
+from turnwise.ports.records import record_store_of
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade
 

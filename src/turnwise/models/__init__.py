@@ -14,8 +14,7 @@ if TYPE_CHECKING:
         Spec as Spec,
         model_of as model_of,
     )
-    from turnwise.models.encoders.embeddings_endpoint import EndpointEncoder as EndpointEncoder
-    from turnwise.models.encoders.function import CallableEncoder as CallableEncoder
+    from turnwise.models.encoders import CallableEncoder as CallableEncoder, EndpointEncoder as EndpointEncoder
     from turnwise.ports.encoder import Encoder as Encoder
     from turnwise.ports.model import (
         LENGTH as LENGTH,
@@ -32,8 +31,7 @@ __all__, __getattr__ = face(
         "turnwise.matching.encoder.caching": "CachingEncoder",
         "turnwise.matching.encoder.onnx_encoder": "OnnxEncoder",
         "turnwise.models.by_name": "FallbackModel ModelEndpoint Spec model_of",
-        "turnwise.models.encoders.embeddings_endpoint": "EndpointEncoder",
-        "turnwise.models.encoders.function": "CallableEncoder",
+        "turnwise.models.encoders": "CallableEncoder EndpointEncoder",
         "turnwise.ports.encoder": "Encoder",
         "turnwise.ports.model": "LENGTH Model ModelPiece ModelReply ModelRequest",
     },

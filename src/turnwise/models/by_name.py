@@ -1,15 +1,18 @@
-"""Models from specs: `model_of` turns `provider:name`, an endpoint or a list into a model with retries and fallbacks."""
+"""Models from specs: `model_of` turns `provider:name`, an endpoint or a list into a model with retries and fallbacks.
+
+`open_answer` reads a model's answer and ends the call when the reader stops early.
+"""
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from turnwise.models.provider import ProviderModel
-from turnwise.models.reply import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 
 
@@ -189,3 +192,18 @@ def _checked_model(spec: Any) -> Model:
         return model
     fix = "Give provider:name, a ModelEndpoint, a Model, or a list of them."
     raise ConfigError(f"A {type(spec).__name__} is no model.", fix=fix)
+
+
+Answer = AsyncIterator[ModelPiece | ModelReply]
+
+
+@asynccontextmanager
+async def open_answer(model: Model, request: ModelRequest, *, stream: bool) -> AsyncIterator[Answer]:
+    """Opens a model's answer for the duration of the block. On exit the call has ended, however much of it was read."""
+    answer = model.answer(request, stream=stream)
+    try:
+        yield answer
+    finally:
+        close = getattr(answer, "aclose", None)  # only generators have one; other iterators hold no open call
+        if close is not None:
+            await close()

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
+from turnwise.facts.errors import ConfigError
 from turnwise.facts.fact import Fact
 from turnwise.ports.decisions import Labels, Page
 
@@ -101,3 +102,17 @@ class RecordStore(Protocol):
 
     @property
     def audit(self) -> Audit: ...
+
+
+def record_store_of(store: object) -> RecordStore:
+    """Returns the store as one that also keeps labels, legal holds and the audit log.
+
+    Raises:
+        ConfigError: The store does not support them.
+    """
+    if isinstance(store, RecordStore):
+        return store
+    raise ConfigError(
+        f"A {type(store).__name__} keeps no legal holds and no audit log.",
+        fix="Use a SQL session store: store: sqlite:///file.db",
+    )

@@ -10,7 +10,7 @@ from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.errors import MemoryInvalid, ModelAnswerInvalid
 from turnwise.facts.events import USER, Actions, Event
 from turnwise.facts.memory import MemoryEntry, Recalled, new_entry
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.agent import LogPages
 from turnwise.ports.model import Model, ModelReply, ModelRequest
 

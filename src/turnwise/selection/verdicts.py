@@ -89,7 +89,7 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
         candidates = tuple(candidate for candidate in candidates if candidate.agent in request.eligible)
         if not candidates:
             problem = "It wanted to clarify without offering anybody who may be chosen, so it was passed over."
-    bounded = {
+    bounded: dict[str, Any] = {
         "selector": selector,
         "confidence": _fraction(verdict.confidence),
         "reason": verdict.reason[:_REASON_CHARACTERS],

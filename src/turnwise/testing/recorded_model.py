@@ -11,7 +11,7 @@ from typing import Any
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.facts.usage import Usage
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 from turnwise.testing.telling import stream_reply
 

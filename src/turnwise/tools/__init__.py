@@ -13,19 +13,17 @@ if TYPE_CHECKING:
         Toolset as Toolset,
         ToolSpec as ToolSpec,
     )
-    from turnwise.tools.agent_tool import AgentTool as AgentTool
-    from turnwise.tools.built_in import ArtifactTools as ArtifactTools, ask_user as ask_user
+    from turnwise.tools.built_in import AgentTool as AgentTool, ArtifactTools as ArtifactTools, ask_user as ask_user
     from turnwise.tools.function import FunctionTool as FunctionTool, tool as tool
-    from turnwise.tools.mcp.toolset import McpServer as McpServer
+    from turnwise.tools.mcp_toolset import McpServer as McpServer
 
 __all__, __getattr__ = face(
     __name__,
     {
         "turnwise.facts.messages": "OfferedTool",
         "turnwise.ports.tool": "Tool ToolCall ToolRules ToolSpec Toolset",
-        "turnwise.tools.agent_tool": "AgentTool",
-        "turnwise.tools.built_in": "ArtifactTools ask_user",
+        "turnwise.tools.built_in": "AgentTool ArtifactTools ask_user",
         "turnwise.tools.function": "FunctionTool tool",
-        "turnwise.tools.mcp.toolset": "McpServer",
+        "turnwise.tools.mcp_toolset": "McpServer",
     },
 )

@@ -1,19 +1,19 @@
-"""The tool that transfers the conversation to another agent (behaviours A35 to A40)."""
+"""Built-in tools: transfer to another agent (behaviours A35 to A40), questions to the user, artifacts, and agents as tools."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from turnwise.facts.errors import ArtifactError, ConfigError, ToolFailed, TransferRefused
+from turnwise.facts.errors import AgentFailed, AgentTimeout, ArtifactError, ConfigError, ToolFailed, TransferRefused
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.stores import Artifact
-from turnwise.ports.tool import Tool, ToolRules
-from turnwise.tools import names
+from turnwise.ports.tool import Tool, ToolCall, ToolRules
 from turnwise.tools.function import FunctionTool, tool
-
-NAME = names.TRANSFER
+from turnwise.tools.names import TRANSFER, tool_name
 
 _DESCRIPTION = """\
 Hands the conversation to another agent, who answers from then on. Use it when one of these fits the request better:
@@ -49,7 +49,7 @@ def _tool_for(targets: Sequence[str], description: str) -> Tool:
             raise ToolFailed(refused.problem, fix=refused.fix) from None
         return f"{agent} takes over."
 
-    return FunctionTool(transfer, name=NAME, description=description, rules=_RULES)
+    return FunctionTool(transfer, name=TRANSFER, description=description, rules=_RULES)
 
 
 def transfer_description(context: AgentContext) -> str:
@@ -58,10 +58,10 @@ def transfer_description(context: AgentContext) -> str:
 
 
 def _described(context: AgentContext, targets: Sequence[str]) -> str:
-    return _DESCRIPTION + "\n".join(_line(name, context.tree.card(name).description) for name in targets)
+    return _DESCRIPTION + "\n".join(_target_line(name, context.tree.card(name).description) for name in targets)
 
 
-def _line(name: str, description: str) -> str:
+def _target_line(name: str, description: str) -> str:
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 
 
@@ -149,14 +149,14 @@ def _load_tool(characters: int) -> Tool:
         if artifact is None:
             which = f"version {version} of {name!r}" if version else f"artifact {name!r}"
             raise ToolFailed(f"There is no {which}.", fix="list_artifacts says what there is.")
-        return {**artifact.info._asdict(), **_read(artifact, start, characters)}
+        return {**artifact.info._asdict(), **_read_artifact(artifact, start, characters)}
 
     return load_artifact
 
 
-def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
+def _read_artifact(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
     """Returns a section of an artifact's text, and where the next one starts."""
-    text = _text(artifact.data)
+    text = _text_in(artifact.data)
     if text is None:
         return {"note": "This is no text and cannot be shown."}
     rest = len(text) - start - characters
@@ -164,9 +164,65 @@ def _read(artifact: Artifact, start: int, characters: int) -> dict[str, Any]:
     return {**result, "next_start": start + characters} if rest > 0 else result
 
 
-def _text(data: bytes) -> str | None:
+def _text_in(data: bytes) -> str | None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
+
+
+ASK_PREFIX = "ask_"
+AGENTS_SHOWN = 20
+
+
+class AgentTool:
+    """Lets the model call another agent of the app. The result is that agent's answer; the calling agent stays active.
+
+    The tool's name is `ask_` and the agent's name, adapted to the rules for tool names.
+
+    Args:
+        agent: The agent or its name.
+        description: The purpose that the model reads; by default the agent's description, if the agent itself is given.
+    """
+
+    def __init__(self, agent: str | Agent, *, description: str | None = None) -> None:
+        self._agent = agent if isinstance(agent, str) else agent.card.name
+        purpose = (None if isinstance(agent, str) else agent.card.description) if description is None else description
+        self._tool = FunctionTool(
+            self._ask,
+            name=tool_name(self._agent, ASK_PREFIX),
+            description=" ".join(filter(None, [f"Asks the agent {self._agent!r} and returns its answer.", purpose])),
+            rules=ToolRules(recorded=False),
+        )
+        self.spec, self.rules = self._tool.spec, self._tool.rules
+
+    def __repr__(self) -> str:
+        return f"AgentTool({self._agent!r})"
+
+    def check_call(self, call: ToolCall) -> None:
+        self._tool.check_call(call)
+
+    async def run(self, call: ToolCall) -> JsonValue:
+        return await self._tool.run(call)
+
+    async def _ask(
+        self,
+        message: Annotated[str, Field(min_length=1, description="What it is asked, with all that it needs to know.")],
+        call: ToolCall,
+    ) -> str:
+        context = call.context
+        reachable = _reachable(context)
+        if self._agent not in reachable:
+            problem = "cannot be reached here" if self._agent in context.tree else "does not exist"
+            others = [name for name in reachable if name != context.card.name][:AGENTS_SHOWN]
+            raise ToolFailed(f"The agent {self._agent!r} {problem}.", fix=f"There are: {', '.join(others) or 'no others'}.")
+        try:
+            return (await context.call(self._agent, message, segment=call.id)).text
+        except (AgentFailed, AgentTimeout) as error:
+            raise ToolFailed(f"The agent {self._agent!r} gave no answer: {error}") from error
+
+
+def _reachable(context: AgentContext) -> list[str]:
+    tree: AgentTree = context.tree
+    return [card.name for card in tree if tree.reachable(card.name, context.message_context.roles)]

@@ -18,7 +18,7 @@ from turnwise.flows.several import Several
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]

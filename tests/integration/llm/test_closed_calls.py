@@ -11,7 +11,7 @@ from runner_play import Crash, NoHeartbeat, ask, key, kill, killed, reason, soon
 from turnwise import Limits, RunConfig, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]

@@ -14,7 +14,7 @@ from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import DataPart
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 from turnwise.tools.function import tool
 
 T = TypeVar("T")

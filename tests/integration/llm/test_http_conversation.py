@@ -14,7 +14,7 @@ from runner_play import ask, direct, reason
 from turnwise import Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 
 Process = Callable[..., Runner]
 

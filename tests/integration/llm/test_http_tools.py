@@ -16,8 +16,7 @@ from runner_play import ask, reason, texts
 from turnwise import DataPart, Limits, RunConfig, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import ToolCallPart
-from turnwise.tools.agent_tool import AgentTool
-from turnwise.tools.built_in import ask_user
+from turnwise.tools.built_in import AgentTool, ask_user
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]

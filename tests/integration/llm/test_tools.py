@@ -15,7 +15,7 @@ from turnwise.facts.errors import ToolFailed
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.ports.tool import Tool
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 from turnwise.tools.function import FunctionTool, tool
 
 Process = Callable[..., Runner]

@@ -12,8 +12,7 @@ from turnwise import (
     Runner,
     agent,
 )
-from turnwise.telemetry.log_context import request_context
-from turnwise.telemetry.logs import JsonLines
+from turnwise.telemetry.logs import JsonLines, request_context
 
 Make = Callable[..., Runner]
 

@@ -19,7 +19,7 @@ from turnwise import (
     tool,
 )
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 
 Make = Callable[..., Runner]
 

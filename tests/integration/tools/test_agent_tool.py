@@ -6,7 +6,7 @@ from tool_play import called, turn
 from turnwise import AgentContext, MessageContext, agent
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import Tool
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.built_in import AgentTool
 
 
 @agent(name="Größe", description="Knows sizes.")

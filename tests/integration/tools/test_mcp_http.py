@@ -13,7 +13,7 @@ from tool_play import called, until
 
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import Tool
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
 
 NO_CONTEXT: Any = None
 

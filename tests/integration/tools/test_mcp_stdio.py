@@ -17,7 +17,7 @@ from turnwise import AgentContext
 from turnwise.facts.errors import ConfigError, ToolFailed
 from turnwise.ports.tool import Tool
 from turnwise.stores.artifacts.local import InMemoryArtifactStore
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
 
 NO_CONTEXT: Any = None
 

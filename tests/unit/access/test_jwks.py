@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from access_play import Clock, Publisher, ec_key, jwk, publishing, rsa_key, token
 
-from turnwise.access.jwks import FRESH_SECONDS, MOST_BYTES, RETRY_SECONDS, STALE_SECONDS, UNKNOWN_KEY_SECONDS, JwksClient
-from turnwise.access.tokens import Tokens
+from turnwise.access.tokens import (
+    FRESH_SECONDS,
+    MOST_BYTES,
+    RETRY_SECONDS,
+    STALE_SECONDS,
+    UNKNOWN_KEY_SECONDS,
+    JwksClient,
+    Tokens,
+)
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, StoreUnavailable
 from turnwise.facts.gateway import JwtConfig

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from turnwise.cli import eval_output
+from turnwise.cli import result_output
 from turnwise.learning.evaluate import Gate, Missed, Subject, evaluation
 from turnwise.learning.measures import Outcome
 
@@ -10,7 +10,7 @@ SUBJECT = Subject("default", "f" * 16, 3, 1_200, "own", {"contextual.nobody": 0.
 
 
 def lines(*outcomes: Outcome, subject: Subject = SUBJECT) -> list[str]:
-    return "\n".join(text.plain for text in eval_output.report_lines(evaluation(subject, outcomes))).splitlines()
+    return "\n".join(text.plain for text in result_output.report_lines(evaluation(subject, outcomes))).splitlines()
 
 
 def test_figures_come_with_what_they_are_of() -> None:
@@ -67,4 +67,4 @@ def test_a_missed_gate_is_told() -> None:
     """E3"""
     assert Missed(Gate("accuracy", 0.9), 0.81234).text == "accuracy is 0.8123, it should be at least 0.9."
     assert Missed(Gate("ece", 0.02, True), None).text == ("ece should be at most 0.02, but there was nothing to measure it on.")
-    assert eval_output.percent(None) == "–"
+    assert result_output.percent(None) == "–"

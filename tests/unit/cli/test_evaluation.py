@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli.evaluation import cascade_for, evaluate_files
+from turnwise.cli.eval import cascade_for, evaluate_files
 from turnwise.cli.exits import UsageProblem
 from turnwise.facts.errors import CaseError, ConfigError, EncoderError, PolicyError
 

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.ranking import ranking_table
+from turnwise.cli.decision_output import ranking_table
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.text_layout import MIN_LAST_COLUMN, fit_table
+from turnwise.cli.rendering import MIN_LAST_COLUMN, fit_table
 
 COLUMNS = ("task", "needs", "objective")
 ROWS: list[list[str | Text]] = [

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.text_layout import break_text, wrap
+from turnwise.cli.rendering import break_text, wrap
 
 NAME = "a_name_that_somebody_generated_from_a_department"
 

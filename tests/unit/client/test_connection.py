@@ -6,9 +6,8 @@ import httpx
 import pytest
 from client_play import Script, problem
 
-from turnwise.client.connection import Gateway
-from turnwise.client.request import ApiRequest, get, post
-from turnwise.client.retry import Unreached
+from turnwise.client.connection import ApiRequest, Gateway, get, post
+from turnwise.client.errors import Unreached
 from turnwise.facts.errors import Closing, Forbidden, NothingHere, RequestInvalid, StoreUnavailable, TooMany, TurnwiseError
 from turnwise.facts.messages import OfferedTool
 

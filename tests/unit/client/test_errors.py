@@ -6,8 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from turnwise.client.errors import error_in, error_of, not_a_gateway, problem_in
-from turnwise.client.retry import Unreached
+from turnwise.client.errors import Unreached, error_in, error_of, not_a_gateway, problem_in
 from turnwise.facts import errors
 from turnwise.facts.errors import (
     ConfigError,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnwise.client.request import ApiRequest, escape_path, get, post, session_path
+from turnwise.client.connection import ApiRequest, escape_path, get, post, session_path
 from turnwise.facts.content import BlobPart, Content
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import MessageContext

@@ -6,8 +6,7 @@ import httpx
 from client_play import Script
 from pydantic import BaseModel
 
-from turnwise.client.connection import Gateway
-from turnwise.client.request import get
+from turnwise.client.connection import Gateway, get
 from turnwise.client.resources import PAGE, paginate
 
 

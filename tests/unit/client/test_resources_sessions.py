@@ -7,8 +7,8 @@ import pytest
 from client_play import Script, problem
 
 from turnwise.client.connection import Gateway
+from turnwise.client.errors import Unreached
 from turnwise.client.resources import Sessions
-from turnwise.client.retry import Unreached
 from turnwise.facts.errors import SessionExists
 from turnwise.testing.fakes import CountingIssuer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached, was_refused
+from turnwise.client.errors import TEMPORARY, RetryBudget, Unreached, was_refused
 from turnwise.facts.errors import Closing, Forbidden, SessionBusy, StoreUnavailable, TooMany, TurnwiseError
 
 

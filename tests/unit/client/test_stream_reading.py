@@ -11,9 +11,8 @@ from client_play import Script, problem
 from pydantic import BaseModel
 
 from turnwise.client import Answer
-from turnwise.client.connection import Gateway
-from turnwise.client.request import get, post
-from turnwise.client.retry import Unreached
+from turnwise.client.connection import Gateway, get, post
+from turnwise.client.errors import Unreached
 from turnwise.client.stream import answer_to, read
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import Closing, InvocationMissing, NothingHere, SessionBusy

@@ -12,12 +12,11 @@ from jsonschema import Draft7Validator
 
 from turnwise.config.agent_builder import AgentBuilder
 from turnwise.config.app_file import AppFile
-from turnwise.config.document import Document
+from turnwise.config.document import Document, read_document
 from turnwise.config.policies import read_policy
 from turnwise.config.schema import file_schema
 from turnwise.config.settings import Settings, read_settings
 from turnwise.config.validation import keys_of
-from turnwise.config.yaml_reader import read_document
 
 Where = tuple[str | int, ...]
 DECIDES_THE_FORM = {"kind", "use", "selector", "import", "run", "model", "mcp", "agent", "labels", "schema"}

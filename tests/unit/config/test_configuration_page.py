@@ -8,10 +8,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from turnwise.config.agent_section import AgentSection, FlowSection, LlmSection
+from turnwise.config.agent_section import AgentSection, FlowSection, LlmSection, TaskEntry
 from turnwise.config.app_file import AppFile, ChangedPolicy, EndpointEncoderSection, WrittenPolicy
-from turnwise.config.task_section import TaskEntry
-from turnwise.config.tool_section import McpTools
+from turnwise.config.part_section import McpTools
 from turnwise.config.validation import keys_of
 from turnwise.facts.gateway import CallerLimits, GatewayConfig, JwtConfig
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig

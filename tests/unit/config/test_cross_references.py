@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from config_play import line_only
 
-from turnwise.config.cross_references import EntryTree, arrange_entries
 from turnwise.config.document import Document, Mark
-from turnwise.config.entries import AgentEntry
+from turnwise.config.entries import AgentEntry, EntryTree, arrange_entries
 
 
 def entry(line: int, *children: str | int, parent: str | None = None) -> AgentEntry:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from turnwise.config.definition_files import definitions_text, read_definitions_file
+from turnwise.config.definition_documents import definitions_text, read_definitions_file
 from turnwise.facts.errors import DefinitionInvalid
 from turnwise.facts.tree import LearnedExample, Pattern, Skill
 from turnwise.matching.patterns import PatternIndex

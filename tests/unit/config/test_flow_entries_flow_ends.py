@@ -6,10 +6,10 @@ import pytest
 from config_play import line_only
 
 from turnwise.config.agent_section import FlowSection
-from turnwise.config.cross_references import report_unknown_tasks
+from turnwise.config.document import read_document
+from turnwise.config.entries import report_unknown_tasks
 from turnwise.config.flow_entries import build_until
 from turnwise.config.validation import validated
-from turnwise.config.yaml_reader import read_document
 from turnwise.flows.until import Until
 
 

@@ -8,9 +8,9 @@ import pytest
 from config_play import line_only
 
 from turnwise.config.app_file import GuardrailItem
-from turnwise.config.guardrail_entries import build_guardrail
+from turnwise.config.document import read_document
+from turnwise.config.part_entries import build_guardrail
 from turnwise.config.validation import Section, validated
-from turnwise.config.yaml_reader import read_document
 from turnwise.facts.content import Content, text_content
 from turnwise.guardrails.topics import BannedTopics
 from turnwise.ports.guardrail import GuardrailVerdict

@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import pytest
 
-from turnwise.config import kept_definitions
-from turnwise.config.kept_definitions import KeptDefinitions
+from turnwise.config import served_definitions
+from turnwise.config.served_definitions import KeptDefinitions
 from turnwise.ports.definitions import Definition, DefinitionSet, PolicyDefinition
 
 SERVED = DefinitionSet(
@@ -128,14 +128,14 @@ def test_two_processes_that_write_at_once_leave_the_later_definitions(
         sets.append(changed(sets[-1], revision))
     one.write(sets[0])
     two.write(sets[0])
-    is_own = kept_definitions._is_own
+    is_own = served_definitions._is_own
 
     def meanwhile(file: BinaryIO) -> bool:
-        monkeypatch.setattr(kept_definitions, "_is_own", is_own)
+        monkeypatch.setattr(served_definitions, "_is_own", is_own)
         one.write(sets[first - 1])
         return is_own(file)
 
-    monkeypatch.setattr(kept_definitions, "_is_own", meanwhile)
+    monkeypatch.setattr(served_definitions, "_is_own", meanwhile)
     two.write(sets[4 - first])
     two.write(sets[3])
     assert one.read() == sets[3]

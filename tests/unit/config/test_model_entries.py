@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from config_play import line_only
 
-from turnwise.config.model_entries import build_model
-from turnwise.config.tool_section import ModelItem
+from turnwise.config.document import read_document
+from turnwise.config.part_entries import build_model
+from turnwise.config.part_section import ModelItem
 from turnwise.config.validation import Section, validated
-from turnwise.config.yaml_reader import read_document
 
 
 class Holder(Section):

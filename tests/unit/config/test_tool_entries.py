@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from config_play import line_only, module_in
 
-from turnwise.config.tool_entries import AgentReference, build_tools
-from turnwise.config.tool_section import ToolItem
+from turnwise.config.document import read_document
+from turnwise.config.part_entries import AgentReference, build_tools
+from turnwise.config.part_section import ToolItem
 from turnwise.config.validation import Section, validated
-from turnwise.config.yaml_reader import read_document
 from turnwise.tools.built_in import ArtifactTools
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
 
 TOOLS = '''
 from turnwise import agent

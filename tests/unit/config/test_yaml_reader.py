@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from config_play import line_only
 
-from turnwise.config.document import Document
-from turnwise.config.yaml_reader import FILE_BYTES, read_document
+from turnwise.config.document import FILE_BYTES, Document, read_document
 from turnwise.facts.errors import ConfigError
 
 Read = Callable[..., Document]

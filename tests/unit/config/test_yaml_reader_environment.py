@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.config.yaml_reader import expand_variables
+from turnwise.config.document import expand_variables
 
 VARIABLES = {"HOST": "db", "EMPTY": "", "PASS": "p${HOST}"}
 

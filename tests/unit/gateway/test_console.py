@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.console.shell import policy, shell
+from turnwise.console import policy, shell
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.app import gateway
 from turnwise.gateway.console import gateway_origin

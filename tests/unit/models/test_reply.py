@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from turnwise.facts.content import text_content
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(messages=(text_content("Hello", "user"),))

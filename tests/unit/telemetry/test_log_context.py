@@ -1,7 +1,7 @@
 import asyncio
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.telemetry.log_context import LogContext, log_context, message_context, request_context
+from turnwise.telemetry.logs import LogContext, log_context, message_context, request_context
 
 KEY = SessionKey("shop", "ada", "s-1")
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.telemetry.log_context import message_context, request_context
-from turnwise.telemetry.logs import CHARACTERS, JsonLines, Redacting, TextLines
+from turnwise.telemetry.logs import CHARACTERS, JsonLines, Redacting, TextLines, message_context, request_context
 
 KEY = "tw_0123456789ab_" + "x" * 43
 

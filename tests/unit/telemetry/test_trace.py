@@ -13,7 +13,7 @@ from turnwise.facts.events import USER, Actions, Branch, End, ErrorInfo, Event, 
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
-from turnwise.telemetry.trace import nanoseconds
+from turnwise.telemetry.traces import nanoseconds
 
 KEY = SessionKey("app", "ada", "s")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

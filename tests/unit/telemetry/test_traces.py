@@ -9,7 +9,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Actions, Await, Branch, End, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.telemetry.log_context import message_context
+from turnwise.telemetry.logs import message_context
 from turnwise.telemetry.traces import REMEMBERED, Spans, join_trace
 
 KEY = SessionKey("app", "ada", "s")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 from turnwise import AgentContext
 from turnwise.facts.errors import ConfigError, ToolFailed
 from turnwise.ports.tool import ToolCall
-from turnwise.tools.schema import Parameters, parameters_of
+from turnwise.tools.function import Parameters, parameters_of
 
 CONTEXT: Any = object()
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from turnwise.tools.schema import parse_docstring
+from turnwise.tools.function import parse_docstring
 
 
 def google() -> None:

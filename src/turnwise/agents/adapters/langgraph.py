@@ -35,7 +35,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
-from turnwise.tools.built_in import NAME
+from turnwise.tools.names import TRANSFER
 from turnwise.transcript.view import Budget, as_text
 
 _DEFAULT_NAME = "LangGraph"
@@ -156,7 +156,9 @@ class LangGraphAgent:
         async def atransfer(**arguments: object) -> str:  # threads would run two calls in any order
             return transfer(**arguments)
 
-        return StructuredTool.from_function(transfer, atransfer, name=NAME, description=_TOOL, args_schema=transfer_schema(()))
+        return StructuredTool.from_function(
+            transfer, atransfer, name=TRANSFER, description=_TOOL, args_schema=transfer_schema(())
+        )
 
     def __repr__(self) -> str:
         return f"LangGraphAgent({self.card.name!r})"
@@ -275,7 +277,7 @@ def _with_targets(messages: tuple[Content, ...], targets: Targets) -> tuple[Cont
     """Returns the messages; the last one begins with the agents that can take over."""
     last = messages[-1]
     listed = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in targets.described.items())
-    note = TextPart(text=f"[These agents can take over, with the tool {NAME}, if one fits the request better:\n{listed}]")
+    note = TextPart(text=f"[These agents can take over, with the tool {TRANSFER}, if one fits the request better:\n{listed}]")
     return (*messages[:-1], last.replace(parts=(note, *last.parts)))
 
 

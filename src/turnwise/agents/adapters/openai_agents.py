@@ -30,7 +30,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
-from turnwise.tools.built_in import NAME
+from turnwise.tools.names import TRANSFER
 from turnwise.transcript.view import Budget
 
 MAX_TURNS = 10
@@ -175,7 +175,7 @@ def _with_transfer(agent: Any, targets: Targets) -> Any:
         values = arguments if isinstance(arguments, dict) else {}
         return targets.choose(values.get("agent"), values.get("message")) or f"{values['agent']} takes over."
 
-    tool = FunctionTool(NAME, targets.description, targets.schema(), transfer, strict_json_schema=False)
+    tool = FunctionTool(TRANSFER, targets.description, targets.schema(), transfer, strict_json_schema=False)
 
     def ends(_context: Any, _results: Any) -> Any:
         return ToolsToFinalOutputResult(is_final_output=targets.chosen is not None, final_output="")

@@ -26,7 +26,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
-from turnwise.tools.built_in import NAME
+from turnwise.tools.names import TRANSFER
 from turnwise.transcript.view import Budget
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _transfer_tools(targets: Targets) -> Any:
             raise ModelRetry(problem)
         raise _HandedOver
 
-    tool = Tool.from_schema(transfer, NAME, targets.description, targets.schema())
+    tool = Tool.from_schema(transfer, TRANSFER, targets.description, targets.schema())
     return FunctionToolset([tool])
 
 

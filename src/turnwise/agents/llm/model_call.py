@@ -14,7 +14,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event
 from turnwise.facts.memory import ShownMemory
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import NO_BRANCH, Actions, Event, JobRequest, Summary
-from turnwise.models.reply import open_answer
+from turnwise.models.by_name import open_answer
 from turnwise.ports.agent import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob

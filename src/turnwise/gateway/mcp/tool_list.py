@@ -9,7 +9,7 @@ from turnwise.facts.errors import Forbidden, RequestInvalid
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Recall, Select, schema_of
 from turnwise.gateway.mcp.request import McpRequest
 from turnwise.gateway.mcp.schema import Answered, Decided, Memory
-from turnwise.tools.agent_tool import PREFIX
+from turnwise.tools.built_in import ASK_PREFIX
 from turnwise.tools.names import tool_name
 
 ASK, SELECT, EXPLAIN, RECALL = "ask", "select", "explain", "recall"
@@ -83,12 +83,12 @@ def tool_page(request: McpRequest, *, agents: bool, after: str | None) -> tuple[
 
 def agent_of_tool(request: McpRequest, tool: str) -> str | None:
     """Returns the agent of a tool name, if the caller may address it."""
-    plain = tool.removeprefix(PREFIX)
+    plain = tool.removeprefix(ASK_PREFIX)
     if plain == tool:
         return None
-    if tool_name(plain, PREFIX) == tool:
+    if tool_name(plain, ASK_PREFIX) == tool:
         return plain if request.services.addressees.has(plain) else None
-    return next((name for name in _addressable_agents(request) if tool_name(name, PREFIX) == tool), None)
+    return next((name for name in _addressable_agents(request) if tool_name(name, ASK_PREFIX) == tool), None)
 
 
 def _addressable_agents(request: McpRequest) -> Sequence[str]:
@@ -103,7 +103,7 @@ def _agent_tool(request: McpRequest, name: str) -> Tool:
     """Returns the tool that asks this agent."""
     card = request.front.runner.tree.card(name)
     return Tool(
-        name=tool_name(name, PREFIX),
+        name=tool_name(name, ASK_PREFIX),
         title=name,
         description=" ".join(filter(None, (f"Asks the agent {name!r} and returns its answer.", card.description))),
         input_schema=_schemas()[0],

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.gateway.problems import accepts_method
-from turnwise.telemetry.log_context import request_context
+from turnwise.telemetry.logs import request_context
 
 HEADER = "X-Request-ID"
 _NAME = HEADER.lower().encode()

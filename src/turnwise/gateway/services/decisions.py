@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.decisions import BY_USER, Decision, DecisionCounts, DecisionFilter, Label, Page
+from turnwise.ports.records import record_store_of
 from turnwise.ports.stores import PAGE_BYTES
 from turnwise.runner import Runner
 

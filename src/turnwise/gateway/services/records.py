@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import NothingHere
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.ports.decisions import Page
-from turnwise.ports.records import Act, AuditEntry, Hold, RecordStore
+from turnwise.ports.records import Act, AuditEntry, Hold, RecordStore, record_store_of
 from turnwise.runner import Runner
 from turnwise.runner.user_export import ExportView, UserExport
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from turnwise.access.records import record_store_of
 from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.decision_report import DecisionReport, decision_report
 from turnwise.learning.evaluate import KeptEvaluation, kept_evaluations
+from turnwise.ports.records import record_store_of
 from turnwise.runner import Runner
 
 KEPT_SECONDS = 60.0

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnwise.access.records import record_store_of
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.session_admission import SessionScope
@@ -11,6 +10,7 @@ from turnwise.learning.collect_signals import decision_signals
 from turnwise.learning.label_signals import Found
 from turnwise.learning.review import Queued, read_queue
 from turnwise.ports.decisions import Claim, Label, LabelChange, LabelledDecision, Labels
+from turnwise.ports.records import record_store_of
 from turnwise.runner import Runner
 
 CLAIM_SECONDS = 120.0

@@ -41,7 +41,7 @@ from turnwise.runner.turn.run_agent import stop_reason
 from turnwise.runner.turn.state import Handoff, InvocationState, Services, record_answer_decision
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
-from turnwise.telemetry.log_context import message_context
+from turnwise.telemetry.logs import message_context
 
 BEGIN_ATTEMPTS = 5
 

@@ -21,7 +21,7 @@ from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Services
-from turnwise.telemetry.log_context import message_context
+from turnwise.telemetry.logs import message_context
 
 AT_ONCE = 16
 """The number of jobs that one process runs at once."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from turnwise.facts.errors import EncoderError
-from turnwise.models.encoders.embeddings_endpoint import EndpointEncoder, pause
+from turnwise.models.encoders import EndpointEncoder, pause
 from turnwise.ports.encoder import Encoder
 
 KEY = "sk-very-secret"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from turnwise.facts.errors import EncoderError
-from turnwise.models.encoders.function import CallableEncoder
+from turnwise.models.encoders import CallableEncoder
 from turnwise.ports.encoder import Encoder
 
 

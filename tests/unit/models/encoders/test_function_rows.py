@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnwise.facts.errors import EncoderError
-from turnwise.models.encoders.function import checked_vectors
+from turnwise.models.encoders import checked_vectors
 
 
 def test_rows_get_the_length_one() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import ToolFailed
-from turnwise.tools.mcp.tool import check_arguments
+from turnwise.tools.mcp_toolset import check_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -19,7 +19,7 @@ from turnwise import AgentContext
 from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import ToolCall
 from turnwise.stores.artifacts.local import InMemoryArtifactStore
-from turnwise.tools.mcp.tool import result_to_json
+from turnwise.tools.mcp_toolset import result_to_json
 
 NONE: Any = None
 IMAGE = ImageContent(data=base64.b64encode(b"pixel").decode(), mime_type="image/png")

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from jsonschema.validators import validator_for
 
-from turnwise.tools.mcp.tool import matches, with_safe_patterns, without_dialect
+from turnwise.tools.mcp_toolset import matches, with_safe_patterns, without_dialect
 
 ENDLESS = "^(a+)+$"
 TEXT = "a" * 5_000 + "!"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import ConfigError
-from turnwise.tools.mcp.transport import Address, Program, ServerSignals, transport_for, without_secrets
+from turnwise.tools.mcp_connection import Address, Program, ServerSignals, transport_for, without_secrets
 
 
 def way(**settings: Any) -> Any:

@@ -1,17 +1,46 @@
-"""Builds the tools that LLM agents and tasks of a configuration file name."""
+"""Builds the parts that a configuration file names: language models, tools and guardrails."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from turnwise.config.app_file import GUARDRAILS, GuardrailSection
 from turnwise.config.document import Document, Where
 from turnwise.config.importing import resolve
-from turnwise.config.tool_section import TOOL_NAMES, AgentTool, McpTools
+from turnwise.config.part_section import TOOL_NAMES, AgentTool, Endpoint, ImportedModel, McpTools
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
+from turnwise.guardrails.injection import InjectionMarks
+from turnwise.guardrails.length import Length
+from turnwise.guardrails.personal_data import PersonalData
+from turnwise.guardrails.secrets import Secrets
+from turnwise.guardrails.topics import BannedTopics
+from turnwise.models.by_name import ModelEndpoint, model_of
+from turnwise.ports.encoder import Encoder
+from turnwise.ports.guardrail import Guardrail
+from turnwise.ports.model import Model
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.built_in import ArtifactTools, ask_user
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.mcp import McpServer
+from turnwise.tools.mcp_toolset import McpServer
+
+
+def build_model(document: Document, where: Where, item: Any) -> Model | None:
+    """Builds the model of a `ModelItem`. Returns None if it has a problem. Opens no connection.
+
+    In a list, later models are fallbacks of the first.
+    """
+    if isinstance(item, tuple):
+        item = [build_model(document, (*where, index), each) for index, each in enumerate(item)]
+    if document.has_problem(where):
+        return None
+    try:
+        if isinstance(item, ImportedModel):
+            return model_of(resolve(item.path, document.folder))
+        return model_of(ModelEndpoint(item.model, item.url, item.key or "") if isinstance(item, Endpoint) else item)
+    except TurnwiseError as error:
+        document.report_error((*where, "import") if isinstance(item, ImportedModel) else where, error)
+        return None
+
 
 _BUILT_IN: Mapping[str, Callable[[], Tool | Toolset]] = {"artifacts": ArtifactTools, "ask_user": lambda: ask_user}
 assert tuple(_BUILT_IN) == TOOL_NAMES
@@ -86,3 +115,28 @@ def _mcp_server(document: Document, item: McpTools) -> McpServer:
         folder = document.folder.resolve() / (item.mcp.cwd or ".")
         connection |= {"command": program, "args": arguments, "cwd": folder}
     return McpServer(**connection, **item.model_dump(exclude_unset=True, exclude={"mcp"}))
+
+
+_CLASSES: Mapping[str, Callable[..., Guardrail]] = {
+    "length": Length,
+    "personal_data": PersonalData,
+    "secrets": Secrets,
+    "injection_marks": InjectionMarks,
+    "banned_topics": BannedTopics,
+}
+assert _CLASSES.keys() == GUARDRAILS.keys()
+
+
+def build_guardrail(item: str | GuardrailSection, encoder: Encoder | None) -> Guardrail:
+    """Builds a built-in guardrail from its name, or from its name and options.
+
+    Args:
+        encoder: for guardrails that compare meanings; None = the built-in encoder.
+
+    Raises:
+        ConfigError: if its options are invalid.
+    """
+    options = {"use": item} if isinstance(item, str) else item.model_dump(exclude_unset=True)
+    made = _CLASSES[options.pop("use")]
+    needs = {"encoder": encoder} if made is BannedTopics else {}
+    return made(**options, **needs)

@@ -1,27 +1,46 @@
-"""`turnwise check`: finds every mistake in a configuration."""
+"""Checks, tries and draws a configuration: `turnwise check`, `select`, `policy show`, `tree show` and `schema`."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.options import ConfigOption, JsonOption, open_app
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    JsonOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    message_context,
+    open_app,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pydantic import JsonValue
     from rich.text import Text
 
     from turnwise.assemble import Report
+    from turnwise.facts.messages import MessageContext
+    from turnwise.facts.selections import Selection
     from turnwise.facts.tree import AgentCard, AgentTree
+    from turnwise.selection.diagram import Format
+    from turnwise.selection.policy import PolicySpec
 
 DESCRIPTION_CHARACTERS = 60
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command to the command line."""
+    """Adds the commands to the command line."""
     app.command(short_help="Find every mistake in a configuration.")(check)
+    app.command(short_help="Show who would answer a message, and why.")(select)
+    app.command(short_help="Print the JSON schema of turnwise.yaml, for editors.")(schema)
+    app.add_typer(policy_app, name="policy")
+    app.add_typer(tree_app, name="tree")
 
 
 def check(
@@ -123,8 +142,8 @@ def _examples(card: "AgentCard") -> int:
 def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     """The table of the agents: tree, kind, model, counts of patterns and examples, description."""
     from turnwise.cli import rendering, terminal
+    from turnwise.cli.rendering import fit_table
     from turnwise.cli.terminal import one_line
-    from turnwise.cli.text_layout import fit_table
     from turnwise.selection.diagram import tree_rows
 
     rows = []
@@ -142,8 +161,8 @@ def _agent_table(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Te
 def _print_ok(report: "Report") -> None:
     """Prints the summary of a configuration without mistakes."""
     from turnwise.cli import rendering, terminal
+    from turnwise.cli.rendering import wrap
     from turnwise.cli.terminal import one_line
-    from turnwise.cli.text_layout import wrap
 
     assert report.tree is not None
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"
@@ -157,3 +176,113 @@ def _print_ok(report: "Report") -> None:
     line.append(" · " + one_line(f"{report.shown} · app {report.app} · {len(report.tree)} agents, {patterns} patterns"))
     lines.append(line.append(f" · {stages}", style="dim"))
     terminal.print_lines(wrap(lines, terminal.width()))
+
+
+def select(
+    message: Annotated[str, typer.Argument(help="The message, in quotes.", metavar="MESSAGE")],
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Show every verdict with its evidence and options, and who was passed over by which rule."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which agent would answer a message, and why. Nothing runs and nothing is stored."""
+    from turnwise.cli import terminal
+    from turnwise.cli.decision_output import ranking_table
+    from turnwise.cli.terminal import replace_undecodable
+
+    given = message_context(context, role)
+    selection, options = asyncio.run(_select(config, replace_undecodable(message), session, user, given))
+    if as_json:
+        terminal.print_json(selection.model_dump(mode="json"))
+        return
+    from turnwise.cli import rendering
+    from turnwise.cli.rendering import wrap
+
+    width = terminal.width()
+    terminal.print_lines(wrap([rendering.decision_line(selection)], width))
+    terminal.print_line()
+    terminal.print_lines(ranking_table(selection, width=width))
+    terminal.print_line()
+    if explain:
+        terminal.print_lines(wrap(rendering.explanation_lines(selection, options), width))
+        terminal.print_line()
+    terminal.print_lines(wrap([rendering.summary_line(selection)], width))
+
+
+async def _select(
+    config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
+) -> "tuple[Selection, dict[str, JsonValue]]":
+    """Returns the selection for the message, and the options of the stages that decided."""
+    from turnwise.cli.progress_bars import prepare
+
+    async with open_app(config) as app:
+        await prepare(app.runner)
+        selection = await app.runner.select(message, user=user, session=session, context=context)
+        return selection, app.runner.cascade.options(selection.segment)
+
+
+policy_app = typer.Typer(help="Show the policy.", rich_markup_mode=None, no_args_is_help=True)
+tree_app = typer.Typer(help="Show the agent tree.", rich_markup_mode=None, no_args_is_help=True)
+
+FormatOption = Annotated[str, typer.Option("--format", metavar="FORMAT", help="text or mermaid.")]
+
+
+@policy_app.command("show", short_help="Draw the stages of a policy in order.")
+def show_policy(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A named policy, such as adk. By default the policy of the app.")
+    ] = None,
+    config: ConfigOption = None,
+    form: FormatOption = "text",
+) -> None:
+    """Draw the stages of a policy in the order in which they are asked. The first one that chooses an agent decides."""
+    from turnwise.cli import terminal
+    from turnwise.selection.diagram import draw_policy
+    from turnwise.selection.named import named_policy
+
+    checked = _format(form)
+    policy = asyncio.run(_loaded(config))[0] if name is None else named_policy(name)
+    terminal.write(draw_policy(policy, checked) + "\n")
+
+
+@tree_app.command("show", short_help="Draw the agents below their parents.")
+def show_tree(config: ConfigOption = None, form: FormatOption = "text") -> None:
+    """Draw the agents below their parents. Runs no agent."""
+    from turnwise.cli import terminal
+    from turnwise.selection.diagram import draw_tree
+
+    checked = _format(form)
+    terminal.write(draw_tree(asyncio.run(_loaded(config))[1], checked) + "\n")
+
+
+async def _loaded(config: Path | None) -> "tuple[PolicySpec, AgentTree]":
+    async with open_app(config) as app:
+        return app.runner.cascade.spec, app.runner.tree
+
+
+def _format(given: str) -> "Format":
+    if given == "text":
+        return "text"
+    if given == "mermaid":
+        return "mermaid"
+    raise typer.BadParameter("There are two formats: text and mermaid.", param_hint="'--format'")
+
+
+def schema() -> None:
+    """Print the JSON schema of turnwise.yaml. With it, an editor completes keys and marks unknown ones.
+
+    Write it to a file. For editors with the YAML language server, name that file in the first line of turnwise.yaml:
+    # yaml-language-server: $schema=turnwise.schema.json
+    """
+    from turnwise.cli import terminal
+    from turnwise.config.schema import file_schema
+
+    terminal.write(json.dumps(file_schema(), indent=2) + "\n")
