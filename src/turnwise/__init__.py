@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext as MessageContext
     from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
     from turnwise.facts.sessions import SessionKey as SessionKey
-    from turnwise.flows.flow import Flow as Flow
-    from turnwise.flows.kinds import Task as Task
+    from turnwise.flows.flow import Flow as Flow, Task as Task
     from turnwise.ports.context import AgentContext as AgentContext
     from turnwise.runner.message.invocation import Invocation as Invocation, Result as Result
     from turnwise.runner.runner import Runner as Runner
@@ -45,8 +44,7 @@ __all__, _name_of = face(
         "turnwise.facts.messages": "MessageContext",
         "turnwise.facts.selections": "Selection Verdict",
         "turnwise.facts.sessions": "SessionKey",
-        "turnwise.flows.flow": "Flow",
-        "turnwise.flows.kinds": "Task",
+        "turnwise.flows.flow": "Flow Task",
         "turnwise.ports.context": "AgentContext",
         "turnwise.runner.message.invocation": "Invocation Result",
         "turnwise.runner.runner": "Runner",

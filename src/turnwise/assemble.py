@@ -30,7 +30,7 @@ from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import AnyFlow
 from turnwise.learning.experiment_control import watch_experiment
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore

@@ -25,7 +25,7 @@ from turnwise.config.validation import mistakes
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import AnyFlow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
