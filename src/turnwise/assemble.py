@@ -39,7 +39,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.schema_status import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
-from turnwise.runner.revision_watch import RevisionWatch
+from turnwise.runner.agent_sets import RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words

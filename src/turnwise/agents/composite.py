@@ -7,7 +7,6 @@ stopped.
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
-from turnwise.agents.concurrency import run_together
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
 from turnwise.facts.branch import segment_of
@@ -16,6 +15,7 @@ from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.event_loop import run_together
 
 
 class Composite:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.agents.concurrency import run_together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached, SessionError, StoreError, TurnwiseError
 from turnwise.facts.events import LIMIT, USER, End, Event
@@ -37,6 +36,7 @@ from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
 from turnwise.selection.conversational import matching_name
+from turnwise.tools.event_loop import run_together
 
 COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from turnwise.agents.concurrency import run_together
 from turnwise.ports.context import Suspend
+from turnwise.tools.event_loop import run_together
 
 
 async def gives(value: int, done: list[int], pauses: int = 0) -> int:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents import approval
-from turnwise.agents.concurrency import run_together
 from turnwise.agents.llm.stream import PARTS, TOKENS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
@@ -25,6 +24,7 @@ from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall, ToolSpec
+from turnwise.tools.event_loop import run_together
 from turnwise.tools.function import check_result_size, consumed, is_long
 
 RAW_CHARACTERS = 200

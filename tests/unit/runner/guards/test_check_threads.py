@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from turnwise.runner.guards.check_threads import CheckThreads
+from turnwise.runner.guardrails import CheckThreads
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 

@@ -12,8 +12,8 @@ from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.usage import Usage
 from turnwise.guardrails.secrets import Secrets
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
-from turnwise.runner.guards.guardrail_results import GuardrailResult
-from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guardrail_results import GuardrailResult
+from turnwise.runner.guardrails import Guardrails
 from turnwise.testing.fakes import CountingIssuer, FunctionGuardrail
 
 

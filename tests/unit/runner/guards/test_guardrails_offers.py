@@ -12,7 +12,7 @@ from turnwise.guardrails.injection import InjectionMarks
 from turnwise.guardrails.length import Length
 from turnwise.guardrails.secrets import Secrets
 from turnwise.ports.guardrail import GuardrailVerdict
-from turnwise.runner.guards.guardrails import Guardrails, allowed_tools, as_content
+from turnwise.runner.guardrails import Guardrails, allowed_tools, as_content
 from turnwise.testing.fakes import FunctionGuardrail
 
 SHOW = OfferedTool(name="show", description="Shows a map.", parameters={"type": "object", "properties": {"city": True}})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import given, settings, strategies as st
 
-from turnwise.runner.guards.stream_guard import StreamStage
+from turnwise.runner.guardrail_results import StreamStage
 
 Rewrite = Callable[[str], str | None]
 

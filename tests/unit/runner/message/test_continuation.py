@@ -5,7 +5,7 @@ from turnwise.facts.content import Content, ToolResultPart, text_content
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import Head, OpenCall, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.message.continuation import continuation_of, expired_waits, interrupted_end, is_being_answered
+from turnwise.runner.message.open_invocations import continuation_of, expired_waits, interrupted_end, is_being_answered
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root"), AgentCard(name="b", parent="root")])

@@ -7,7 +7,7 @@ from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.message.recovery_rules import message_of_orphan, orphan_end, orphan_of
+from turnwise.runner.message.open_invocations import message_of_orphan, orphan_end, orphan_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="a")])

@@ -1,12 +1,19 @@
-"""Runs the app's guardrails, in order, on messages, tool calls and answers."""
+"""Runs the app's guardrails, in order, on messages, tool calls, answers, and what is remembered and recalled.
+
+A sync `check` runs in a thread. A check that hangs blocks its thread, never the event loop.
+"""
 
 import asyncio
+import contextvars
 import logging
+import queue
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
@@ -15,14 +22,15 @@ from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPa
 from turnwise.facts.errors import AgentFailed, MessageError
 from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.limits import Limits
+from turnwise.facts.memory import TEXT_CHARACTERS, MemoryEntry
 from turnwise.facts.messages import OfferedTool
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.admission import check_offers
-from turnwise.runner.guards.check_threads import CHECKS
-from turnwise.runner.guards.guardrail_results import (
+from turnwise.runner.guardrail_results import (
     GuardrailResult,
+    StreamStage,
     effective_verdict,
     redacted_call,
     with_checked_answer,
@@ -30,7 +38,6 @@ from turnwise.runner.guards.guardrail_results import (
     with_checked_summary,
     without_sealed_parts,
 )
-from turnwise.runner.guards.stream_guard import StreamStage
 
 NAME = "tools"
 """The name of the data part that holds the offered tools for guardrails."""
@@ -40,6 +47,9 @@ _PLAIN_NAME = re.compile(r"|(?!(?:[^0-9]*[0-9]){7})[a-z][a-z0-9_.#/?>~-]{0,47}")
 """Names that need no check: short, lower case, with at most six digits. They cannot hold an address, a number or a key."""
 
 log = logging.getLogger("turnwise.runner")
+
+MOST_THREADS = 8
+"""The number of checks that run at once in this process. Others wait, at most for a check's timeout."""
 
 
 class Guardrails:
@@ -264,6 +274,106 @@ def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
     return tuple(left.values())
 
 
+class MemoryGuard(Guardrails):
+    """The guardrails of an app, for entries of the memory, too."""
+
+    async def remembered(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry:
+        """Returns the entry as it may be remembered. Raises AgentFailed when a guardrail blocks it."""
+        checked = await self.memory(entry, agent)
+        if checked is None:
+            raise AgentFailed("A guardrail does not let this be remembered.", fix="Leave it out, or remember something else.")
+        return checked
+
+    async def memory(self, entry: MemoryEntry, agent: str | None) -> MemoryEntry | None:
+        """Returns an entry as it may be remembered or read; None when a guardrail blocks it."""
+        if not self._guardrails:
+            return entry
+        passed = await self._run_all("memory", text_content(entry.text), agent)
+        if not passed.guarded:
+            return entry
+        # An entity's value may be what was taken out.
+        left = passed.content.text[:TEXT_CHARACTERS] if passed.content is not None else ""
+        return entry.replace(text=left, entity=None, kind="fact" if entry.entity else entry.kind) if left.strip() else None
+
+
+class _Outcome(NamedTuple):
+    value: Any = None
+    problem: BaseException | None = None
+
+
+@dataclass
+class _Job:
+    work: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    done: "asyncio.Future[_Outcome]"
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    has_begun: bool = False
+    is_abandoned: bool = False
+
+
+class CheckThreads:
+    """A pool of at most `most` daemon threads, started on demand. Safe to use from several event loops."""
+
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        self.most = most
+        self.stuck = 0
+        """The number of threads that run a check whose caller no longer waits."""
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._busy = 0
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Runs `work` in a thread; returns its result or raises its exception.
+
+        When cancelled, work in progress continues in its thread and counts as stuck until it ends. Queued work is
+        dropped.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop, loop.create_future())
+        with self._lock:
+            self._busy += 1
+            starts = self._threads < min(self.most, self._busy)
+            self._threads += starts
+        self._jobs.put(job)
+        if starts:
+            threading.Thread(target=self._work, name="turnwise-check", daemon=True).start()
+        try:
+            outcome = await job.done
+        except asyncio.CancelledError:
+            with self._lock:
+                job.is_abandoned = True
+                self.stuck += job.has_begun
+            raise
+        if outcome.problem is not None:
+            raise outcome.problem
+        return outcome.value
+
+    def _work(self) -> None:
+        while True:
+            self._do(self._jobs.get())
+
+    def _do(self, job: _Job) -> None:
+        """Runs one job in a worker thread and delivers its result. Skips a job that was cancelled while queued."""
+        with self._lock:
+            job.has_begun = not job.is_abandoned
+            self._busy -= not job.has_begun
+        if not job.has_begun:
+            return
+        try:
+            outcome = _Outcome(job.context.run(job.work))
+        except BaseException as problem:
+            outcome = _Outcome(problem=problem)
+        with self._lock:
+            self._busy -= 1
+            self.stuck -= job.is_abandoned
+            if not job.is_abandoned:
+                _deliver(job, outcome)
+
+
+CHECKS = CheckThreads()
+"""The pool of this process."""
+
+
 def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
     """Yields the data that are valid tools, and skips the others."""
     for each in data:
@@ -302,3 +412,8 @@ def _raised_at(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f"in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+
+
+def _deliver(job: _Job, outcome: _Outcome) -> None:
+    if not job.loop.is_closed():
+        job.loop.call_soon_threadsafe(lambda: None if job.done.done() else job.done.set_result(outcome))

@@ -1,7 +1,14 @@
-"""Limits on agents' output: the sizes of events, streamed answers and whole invocations, and the JSON form of values."""
+"""Checks of what agents do: the sizes and the JSON form of their output, and calls that they made without `await`.
 
+A call without `await` does nothing, and Python warns too late.
+"""
+
+import asyncio
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -15,9 +22,13 @@ from turnwise.facts.sizes import DEEPEST, holds_deep, is_deep, least_bytes
 PIECE_BYTES = 16
 """The minimum that one streamed piece counts, since each piece is an event until the answer is complete."""
 
-
 LONG_BYTES = 64 * 1024
 """Content of this size or more is checked in a thread."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AnswerSize:
@@ -78,20 +89,6 @@ def is_long_content(content: Content | None) -> bool:
     return sum(_least_bytes_of(part, LONG_BYTES) for part in parts) > LONG_BYTES
 
 
-def _least_bytes_of(part: Part, most: int) -> int:
-    """Returns a lower bound of the part's size as JSON, without serialising it."""
-    match part:
-        case TextPart() | ThinkingPart():
-            return len(part.text)
-        case ToolCallPart():
-            return len(part.raw or "") + least_bytes(part.arguments, most)
-        case ToolResultPart():
-            return least_bytes(part.result, most)
-        case DataPart():
-            return least_bytes(part.data, most)
-    return 0
-
-
 def check_storable(fact: Fact, author: str) -> int:
     """Checks that a fact can be written as JSON and read back.
 
@@ -115,6 +112,115 @@ def check_storable(fact: Fact, author: str) -> int:
         raise AgentFailed(f"{author!r} emitted a value that cannot be stored: {error}") from None
 
 
+def as_json(what: str, value: object) -> JsonValue:
+    """Returns a JSON copy of the value, so that later changes of the original do not reach the log. Raises AgentFailed."""
+    if is_deep(value):
+        raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
+    try:
+        copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AgentFailed(f"{what} cannot be stored: {error}.", fix="Only JSON values can.") from None
+    return copied
+
+
+class Unawaited:
+    """The calls of one agent run that were not awaited yet. A sync function may add calls from a thread."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, Coroutine[Any, Any, Any]]] = []
+
+    def note(self, call: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._calls = [*self._open(), (call, coroutine)]
+
+    async def check(self, agent: str) -> None:
+        """Raises AgentFailed with the first call that was never awaited. Lets pending tasks start before it checks."""
+        if self._open():
+            await asyncio.sleep(0)
+        forgotten, self._calls = self._open(), []
+        for _, coroutine in forgotten:
+            coroutine.close()
+        if forgotten:
+            call = forgotten[0][0]
+            raise AgentFailed(
+                f"Agent {agent!r} called {call}() without `await`, so nothing was done.",
+                fix=f"Write `await {call}(…)`, in an `async def` function.",
+            )
+
+    def _open(self) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+        return [each for each in self._calls if inspect.getcoroutinestate(each[1]) == inspect.CORO_CREATED]
+
+
+class _Notes(Protocol):
+    unawaited: Unawaited
+
+
+S = TypeVar("S", bound=_Notes)
+
+
+def awaited(
+    call: str,
+) -> Callable[[Callable[Concatenate[S, P], Coroutine[Any, Any, T]]], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
+    """Marks a method that must be awaited.
+
+    Args:
+        call: The expression that the agent's developer writes, such as `context.ask`.
+    """
+
+    def wrap(
+        method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+    ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+        method.__qualname__ = call  # Python's own errors show this name
+
+        @wraps(method)
+        def noted(self: S, *arguments: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
+            coroutine = method(self, *arguments, **named)
+            self.unawaited.note(call, coroutine)
+            return coroutine
+
+        return noted  # type: ignore[return-value]  # a wrapper's `self` may be given by name, too
+
+    return wrap
+
+
+def named(place: str) -> Callable[[F], F]:
+    """Sets the name that Python shows in its own errors, such as for a missing argument."""
+
+    def rename(method: F) -> F:
+        method.__qualname__ = place
+        return method
+
+    return rename
+
+
+def no_attribute(place: str, hint: str = "") -> Callable[[Any, str], Any]:
+    """Returns a `__getattr__` that raises a readable AttributeError.
+
+    Args:
+        place: The expression that lacks the attribute, such as `context.state`.
+        hint: Text appended to the error; `{}` is replaced by the attribute's name.
+    """
+
+    def __getattr__(self: Any, name: str) -> Any:
+        more = f" {hint.format(name)}" if hint else ""
+        raise AttributeError(f"{place} has no attribute {name!r}.{more}", name=name, obj=self)
+
+    return __getattr__
+
+
+def _least_bytes_of(part: Part, most: int) -> int:
+    """Returns a lower bound of the part's size as JSON, without serialising it."""
+    match part:
+        case TextPart() | ThinkingPart():
+            return len(part.text)
+        case ToolCallPart():
+            return len(part.raw or "") + least_bytes(part.arguments, most)
+        case ToolResultPart():
+            return least_bytes(part.result, most)
+        case DataPart():
+            return least_bytes(part.data, most)
+    return 0
+
+
 def _values(fact: Fact) -> Iterator[tuple[str, object]]:
     """Yields the values that an agent chose freely in an event or a content, each with a description for error texts."""
     content = fact.content if isinstance(fact, Event) else fact
@@ -136,14 +242,3 @@ def _is_finite(value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def as_json(what: str, value: object) -> JsonValue:
-    """Returns a JSON copy of the value, so that later changes of the original do not reach the log. Raises AgentFailed."""
-    if is_deep(value):
-        raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
-    try:
-        copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise AgentFailed(f"{what} cannot be stored: {error}.", fix="Only JSON values can.") from None
-    return copied
