@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
-    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential
+    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential, Team as Team
     from turnwise.agents.function import agent as agent
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
-    from turnwise.agents.team import Team as Team
     from turnwise.assemble import App as App, load_app as load_app
     from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
     from turnwise.facts.content import BlobPart as BlobPart, Content as Content, DataPart as DataPart, TextPart as TextPart
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
 __all__, _name_of = face(
     __name__,
     {
-        "turnwise.agents.composite": "Loop Parallel Sequential",
+        "turnwise.agents.composite": "Loop Parallel Sequential Team",
         "turnwise.agents.function": "agent",
         "turnwise.agents.llm.agent": "LlmAgent",
-        "turnwise.agents.team": "Team",
         "turnwise.assemble": "App load_app",
         "turnwise.facts.cards": "AgentCard Pattern Skill",
         "turnwise.facts.content": "BlobPart Content DataPart TextPart",

@@ -7,11 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from turnwise.agents.collect import collect
-from turnwise.agents.composite import Loop, Parallel, Sequential
+from turnwise.agents.composite import Loop, Parallel, Sequential, Team
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
-from turnwise.agents.team import Team
+from turnwise.agents.members import collect
 from turnwise.config.agent_section import FlowSection, LlmSection, LoopSection, TeamSection
 from turnwise.config.cross_references import EntryTree, arrange_entries, report_unknown_agents
 from turnwise.config.document import Where

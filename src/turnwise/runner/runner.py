@@ -5,7 +5,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.collect import as_agent, collect
+from turnwise.agents.members import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from turnwise import agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.cli.flow_output import (
     change_lines,
     definition_lines,

@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise import Flow, Runner, Task, agent
-from turnwise.agents.collect import as_agent
+from turnwise.agents.members import as_agent
 from turnwise.facts.errors import FlowDefinitionError, TreeError
 
 

@@ -7,7 +7,7 @@ import pytest
 from runner_play import soon
 
 from turnwise import agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.facts.errors import EncoderError, PolicyError, StoreUnavailable, TurnwiseError
 from turnwise.runner.agent_sets import AgentSet, AgentSets, RevisionWatch
 from turnwise.selection.cascade import Cascade

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents import approval
-from turnwise.agents.llm.stream import PARTS, TOKENS
+from turnwise.agents.llm.model_call import PARTS, TOKENS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed, TurnwiseError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.adapters.wrap import CHARACTERS, error_text, model_error, too_many_steps
+from turnwise.agents.adapters.adapter import CHARACTERS, error_text, model_error, too_many_steps
 from turnwise.facts.errors import AgentFailed, ModelRefused, ModelUnavailable
 
 

@@ -1,17 +1,34 @@
-"""Runs one turn of an agent of another library: streams chunks, records the answer, and asks its questions."""
+"""The part that all adapters share: the check of the library, the card, one turn of the agent, and the conversion of errors.
 
+A turn streams chunks, records the answer, and asks the agent's questions.
+"""
+
+import importlib.util
 import inspect
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.agents.function import make_card
 from turnwise.agents.history import HistoryReader
+from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Part, TextPart, text_content
-from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.errors import (
+    AgentDefinitionError,
+    AgentFailed,
+    ConfigError,
+    LimitReached,
+    MissingExtra,
+    ModelRefused,
+    ModelUnavailable,
+    TurnwiseError,
+)
 from turnwise.facts.events import USER, End, Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.context import AgentContext, Show
@@ -19,6 +36,104 @@ from turnwise.tools.built_in import transfer_description
 from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences
 from turnwise.transcript.view import Budget, as_text
+
+ERROR_CHARACTERS = 500
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_CONNECTION_ERRORS = frozenset(
+    {"APIConnectionError", "APITimeoutError", "TransportError", "ServiceUnavailable", "ModelTimeoutError"}
+)
+"""Class names of client errors without a response: those of httpx and of the model libraries."""
+
+NO_TARGETS = "No other agent can take over now. Answer yourself."
+
+Explain = Callable[[Exception], TurnwiseError]
+HISTORY = Budget(tokens=24_000, events=200)
+"""The default budget of the conversation."""
+_MARK = "<said "
+
+
+def require_library(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
+    """Checks that the library is installed in a recent version.
+
+    pip does not refuse an older version that is installed already, and that version fails in the middle of a turn.
+
+    Raises:
+        MissingExtra: The module cannot be found.
+        ConfigError: The package is older than `minimum`.
+    """
+    try:
+        is_installed = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent package is missing too
+        is_installed = False
+    if not is_installed:
+        raise MissingExtra(f"An agent of {package}", extra)
+    try:
+        installed = version(package)
+    except PackageNotFoundError:  # a source checkout on the path has no version
+        return
+    numbers = tuple(int(part) for part in re.findall(r"\d+", installed)[: len(minimum)])
+    if numbers < minimum:
+        wanted = ".".join(map(str, minimum))
+        raise ConfigError(
+            f"{package} {installed} is installed; its agents need {wanted} or newer.",
+            fix=f"Install it with: pip install '{package}>={wanted}'",
+        )
+
+
+def card_of(wrapped: object, name: str | None, description: str | None, fields: Mapping[str, Any]) -> AgentCard:
+    """Builds the card of an adapter; name and description default to those of the wrapped object.
+
+    Raises:
+        AgentDefinitionError: There is no name.
+    """
+    card_name = name or getattr(wrapped, "name", None)
+    if not isinstance(card_name, str) or not card_name:
+        raise AgentDefinitionError(f"The {type(wrapped).__name__} has no name.", fix="Give the adapter a name.")
+    about = getattr(wrapped, "description", None) if description is None else description
+    return make_card({"kind": "llm", "name": card_name, "description": about if isinstance(about, str) else "", **fields})
+
+
+def not_an_agent(wrapped: object, wanted: str) -> AgentDefinitionError:
+    """Returns the error for an object that cannot be wrapped."""
+    return AgentDefinitionError(f"A {type(wrapped).__name__} cannot be wrapped here.", fix=f"Give {wanted}.")
+
+
+def model_error(agent: str, error: Exception) -> TurnwiseError:
+    """Converts an error to one of ours.
+
+    A service's message may repeat the conversation, so only the error's class and status are shown.
+
+    Returns:
+        ModelUnavailable or ModelRefused if the class or the HTTP status shows an error of a model service; AgentFailed
+            otherwise.
+    """
+    first = _first_of_group(error)
+    kind = type(first).__name__
+    status = _status(first)
+    if _is_connection_error(first) or (status is not None and (status in _TRANSIENT or status >= 500)):
+        return ModelUnavailable(
+            f"Agent {agent!r}: a model is not available: {_with_status(kind, status)}.", fix="Try again later."
+        )
+    if status is not None and status >= 400:
+        return ModelRefused(
+            f"Agent {agent!r}: a model refused the request: {_with_status(kind, status)}.",
+            fix="The cause of this error says why.",
+        )
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(first)}")
+
+
+def too_many_steps(agent: str, error: Exception, raise_what: str) -> LimitReached:
+    """Returns the error for a library's own limit of model calls; `raise_what` names its setting."""
+    return LimitReached("steps", f"Agent {agent!r} did not come to an end: {error_text(error)}", fix=f"Raise {raise_what}.")
+
+
+def error_text(error: BaseException) -> str:
+    """Returns the error's message, cut to a limit, in a form that can be stored."""
+    try:
+        text = str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        text = "it cannot say what went wrong"
+    return text if len(text) <= ERROR_CHARACTERS else f"{text[:CHARACTERS]}…"
 
 
 class Target(NamedTuple):
@@ -77,9 +192,6 @@ class Targets:
         return None
 
 
-NO_TARGETS = "No other agent can take over now. Answer yourself."
-
-
 def transfer_schema(names: Sequence[str]) -> dict[str, JsonValue]:
     """Returns the parameters of a transfer tool as a JSON schema. Without names, any name is a valid argument."""
     agent: dict[str, JsonValue] = {"type": "string", "description": "Who is to answer."}
@@ -88,12 +200,6 @@ def transfer_schema(names: Sequence[str]) -> dict[str, JsonValue]:
     about = "The text to answer instead of the user's message. Leave it out as a rule."
     message: JsonValue = {"type": ["string", "null"], "description": about}
     return {"type": "object", "properties": {"agent": agent, "message": message}, "required": ["agent"]}
-
-
-Explain = Callable[[Exception], TurnwiseError]
-HISTORY = Budget(tokens=24_000, events=200)
-"""The default budget of the conversation."""
-_MARK = "<said "
 
 
 class TurnAnswer(NamedTuple):
@@ -179,34 +285,6 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
         resumed = ResumedRun(waits["kept"], reply)
 
 
-def _event_maker(
-    context: AgentContext, work: Work, explain: Explain, place: str, resumed: ResumedRun | None
-) -> Callable[[Show], Awaitable[Event]]:
-    """Returns a function that does the work and makes the event that records it: answer, question or transfer."""
-
-    async def make(show: Show) -> Event:
-        writer = PieceWriter(context, show)
-        began = time.perf_counter()
-        try:
-            answer = await work(writer, resumed)
-        except TurnwiseError:
-            raise
-        except Exception as error:
-            raise explain(error) from error
-        usage = answer.usage and answer.usage.replace(ms=(time.perf_counter() - began) * 1000)
-        if answer.question is not None:
-            context.state[place] = {"question": answer.question, "kept": answer.checkpoint}
-            return context.event(usage=usage)
-        if answer.target is not None:
-            context.state[place] = {"target": answer.target.to_json()}
-            return await writer.whole(answer.parts, usage, ends=False)
-        if resumed is not None:
-            del context.state[place]
-        return await writer.whole(answer.parts, usage)
-
-    return make
-
-
 async def resolved(value: Any, context: AgentContext) -> Any:
     """Returns the value, or the result of the value if it is a function of the context, sync or async."""
     result = value(context) if callable(value) else value
@@ -257,6 +335,59 @@ def usable_parts(content: Content) -> list[str | BlobPart]:
 def joined(pieces: Iterable[str | BlobPart]) -> str:
     """Joins the pieces to one text; a file becomes its name."""
     return "\n".join(each if isinstance(each, str) else f"[file: {each.name or each.mime_type}]" for each in pieces)
+
+
+def _with_status(kind: str, status: int | None) -> str:
+    return kind if status is None else f"{kind}, status {status}"
+
+
+def _first_of_group(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_connection_error(error: BaseException) -> bool:
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
+
+
+def _status(error: BaseException) -> int | None:
+    """Returns the HTTP status of the error, under any of the attribute names that model clients use."""
+    response = getattr(error, "response", None)
+    for value in (getattr(error, "status_code", None), getattr(error, "code", None), getattr(response, "status_code", None)):
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
+            return value
+    return None
+
+
+def _event_maker(
+    context: AgentContext, work: Work, explain: Explain, place: str, resumed: ResumedRun | None
+) -> Callable[[Show], Awaitable[Event]]:
+    """Returns a function that does the work and makes the event that records it: answer, question or transfer."""
+
+    async def make(show: Show) -> Event:
+        writer = PieceWriter(context, show)
+        began = time.perf_counter()
+        try:
+            answer = await work(writer, resumed)
+        except TurnwiseError:
+            raise
+        except Exception as error:
+            raise explain(error) from error
+        usage = answer.usage and answer.usage.replace(ms=(time.perf_counter() - began) * 1000)
+        if answer.question is not None:
+            context.state[place] = {"question": answer.question, "kept": answer.checkpoint}
+            return context.event(usage=usage)
+        if answer.target is not None:
+            context.state[place] = {"target": answer.target.to_json()}
+            return await writer.whole(answer.parts, usage, ends=False)
+        if resumed is not None:
+            del context.state[place]
+        return await writer.whole(answer.parts, usage)
+
+    return make
 
 
 def _attributed(parts: Sequence[Part], message: Content) -> list[Part]:
