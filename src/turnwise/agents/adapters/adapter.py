@@ -133,7 +133,7 @@ def error_text(error: BaseException) -> str:
         text = str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:
         text = "it cannot say what went wrong"
-    return text if len(text) <= ERROR_CHARACTERS else f"{text[:CHARACTERS]}…"
+    return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}…"
 
 
 class Target(NamedTuple):
