@@ -18,9 +18,8 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.experiments import Experiments
 from turnwise.runner.agent_sets import AgentSet
-from turnwise.selection.arms import Assignment, assign
+from turnwise.selection.alternatives import AsksOutside, Assignment, ShadowRequest, assign, decide_in_shadow
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.shadow import AsksOutside, ShadowRequest, decide_in_shadow
 
 FRESH_SECONDS = 1.0
 """How long what was read of the experiment holds. A rollback reaches all processes within this time."""

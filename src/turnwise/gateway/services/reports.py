@@ -7,7 +7,7 @@ from turnwise.access.records import record_store_of
 from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.decision_report import DecisionReport, decision_report
-from turnwise.learning.kept_evaluations import KeptEvaluation, kept_evaluations
+from turnwise.learning.evaluate import KeptEvaluation, kept_evaluations
 from turnwise.runner import Runner
 
 KEPT_SECONDS = 60.0

@@ -19,7 +19,7 @@ from turnwise.runner.record.journal import StepScope, current_scope, model_calls
 from turnwise.runner.turn.agent_checks import as_json, check_storable, named, no_attribute
 from turnwise.runner.turn.pending_writes import PendingWrite, PendingWrites, collect_writes
 from turnwise.runner.turn.state import InvocationState, is_long
-from turnwise.selection.next_tag import NextTagFilter
+from turnwise.selection.conversational import NextTagFilter
 from turnwise.tools.event_loop import LoopYielder
 
 Take = Callable[[Event], Awaitable[None]]
