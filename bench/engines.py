@@ -19,7 +19,7 @@ from restate_play import RestateServer, restate_server
 from survival_play.worker import dispatcher_of
 
 from turnwise import Runner, agent
-from turnwise.dispatch.restate.dispatcher import RestateEngine
+from turnwise.dispatch.restate import RestateEngine
 from turnwise.facts.limits import ProcessConfig
 from turnwise.testing.postgres import new_postgres_database
 

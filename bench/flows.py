@@ -18,7 +18,7 @@ from turnwise.agents.function import make_card
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.agent import Agent
 
 TASKS, QUICK_TASKS, AGENTS = 1_000, 200, 10

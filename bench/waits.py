@@ -22,8 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"
 from restate_play import RestateServer, free_port, restate_server
 
 from turnwise import AgentContext, Limits, RunConfig, Runner, SqlSessionStore, agent
-from turnwise.dispatch.restate.dispatcher import RestateEngine
-from turnwise.dispatch.restate.endpoint import WorkerAddress
+from turnwise.dispatch.restate import RestateEngine, WorkerAddress
 from turnwise.facts.sessions import SessionKey
 from turnwise.testing.fakes import CountingIssuer
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
-    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential
+    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential, Team as Team
     from turnwise.agents.function import agent as agent
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
-    from turnwise.agents.team import Team as Team
     from turnwise.assemble import App as App, load_app as load_app
     from turnwise.facts.content import BlobPart as BlobPart, Content as Content, DataPart as DataPart, TextPart as TextPart
     from turnwise.facts.errors import TurnwiseError as TurnwiseError
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext as MessageContext
     from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
     from turnwise.facts.sessions import SessionKey as SessionKey
-    from turnwise.facts.tree import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
-    from turnwise.flows.flow import Flow as Flow
-    from turnwise.flows.kinds import Task as Task
+    from turnwise.flows.flow import Flow as Flow, Task as Task
     from turnwise.ports.context import AgentContext as AgentContext
     from turnwise.runner.message.invocation import Invocation as Invocation, Result as Result
     from turnwise.runner.runner import Runner as Runner
@@ -32,10 +29,9 @@ if TYPE_CHECKING:
 __all__, _name_of = face(
     __name__,
     {
-        "turnwise.agents.composite": "Loop Parallel Sequential",
+        "turnwise.agents.composite": "Loop Parallel Sequential Team",
         "turnwise.agents.function": "agent",
         "turnwise.agents.llm.agent": "LlmAgent",
-        "turnwise.agents.team": "Team",
         "turnwise.assemble": "App load_app",
         "turnwise.facts.tree": "AgentCard Pattern Skill",
         "turnwise.facts.content": "BlobPart Content DataPart TextPart",
@@ -45,8 +41,7 @@ __all__, _name_of = face(
         "turnwise.facts.messages": "MessageContext",
         "turnwise.facts.selections": "Selection Verdict",
         "turnwise.facts.sessions": "SessionKey",
-        "turnwise.flows.flow": "Flow",
-        "turnwise.flows.kinds": "Task",
+        "turnwise.flows.flow": "Flow Task",
         "turnwise.ports.context": "AgentContext",
         "turnwise.runner.message.invocation": "Invocation Result",
         "turnwise.runner.runner": "Runner",

@@ -28,7 +28,7 @@ from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import AnyFlow
 from turnwise.learning.experiments import watch_experiment
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
@@ -37,7 +37,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.maintenance import SchemaStatus
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
-from turnwise.runner.revision_watch import RevisionWatch
+from turnwise.runner.agent_sets import RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.semantic import has_words

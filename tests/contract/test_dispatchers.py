@@ -37,8 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestateServer]:
 
 @pytest.mark.parametrize("case", dispatcher_suite.CASES, ids=lambda case: case.__name__)
 async def test_one_on_restate(case: dispatcher_suite.Case, server: RestateServer, tmp_path: Path) -> None:
-    from turnwise.dispatch.restate.dispatcher import RestateEngine
-    from turnwise.dispatch.restate.endpoint import WorkerAddress
+    from turnwise.dispatch.restate import RestateEngine, WorkerAddress
 
     @asynccontextmanager
     async def serving(work_off: WorkOff) -> AsyncIterator[Dispatcher]:

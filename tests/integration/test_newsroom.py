@@ -8,8 +8,8 @@ from runner_play import ask, reason
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.assemble import load_app
-from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
+from turnwise.flows.logged import data_of, task_end_of
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
 from turnwise.testing.models import FunctionModel, calls

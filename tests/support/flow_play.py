@@ -10,9 +10,9 @@ from runner_play import InFront, NoHeartbeat, ask, killed, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import FLOW, data_of, task_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.progress import TaskEnd
+from turnwise.flows.logged import FLOW, data_of, task_end_of
+from turnwise.flows.tasks import TaskEnd
 from turnwise.ports.context import AgentContext
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import calls

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 
 MOST = 10
 DRAWN = st.lists(

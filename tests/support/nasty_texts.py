@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache
 
 from turnwise.facts.content import Content, TextPart
+from turnwise.flows.result_types import unfenced
 from turnwise.flows.strategies import _mentioned
-from turnwise.flows.tasks.result_types import unfenced
 from turnwise.guardrails.injection import control_tokens, has_phrase, strip_hidden
 from turnwise.guardrails.personal_data import RULES, find as find_personal
 from turnwise.guardrails.replacing import normalized, with_labels

@@ -12,7 +12,7 @@ from turnwise.agents.function import FunctionAgent
 from turnwise.facts.errors import ToolFailed
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import MostBusy, Popcorn, Random, RoundRobin, Single
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import AnyFailed, MaxModelCalls, MaxTurns, Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.model import ModelRequest

@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from turnwise.agents.adapters.langgraph import LangGraphAgent as LangGraphAgent
     from turnwise.agents.adapters.openai_agents import OpenAiAgent as OpenAiAgent
     from turnwise.agents.adapters.pydantic_ai import PydanticAiAgent as PydanticAiAgent
-    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential
+    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential, Team as Team
     from turnwise.agents.function import FunctionAgent as FunctionAgent, agent as agent, make_card as make_card
     from turnwise.agents.llm.agent import LlmAgent as LlmAgent
     from turnwise.agents.llm.memory import MemoryUse as MemoryUse
-    from turnwise.agents.team import Team as Team
     from turnwise.facts.tree import (
         AgentCard as AgentCard,
         AgentTree as AgentTree,
@@ -33,12 +32,12 @@ __all__, __getattr__ = face(
         "turnwise.agents.adapters.langgraph": "LangGraphAgent",
         "turnwise.agents.adapters.openai_agents": "OpenAiAgent",
         "turnwise.agents.adapters.pydantic_ai": "PydanticAiAgent",
-        "turnwise.agents.composite": "Loop Parallel Sequential",
+        "turnwise.agents.composite": "Loop Parallel Sequential Team",
         "turnwise.agents.function": "FunctionAgent agent make_card",
         "turnwise.agents.llm.agent": "LlmAgent",
         "turnwise.agents.llm.memory": "MemoryUse",
-        "turnwise.agents.team": "Team",
-        "turnwise.facts.tree": "AgentCard AgentTree LearnedExample Pattern Skill",
+        "turnwise.facts.cards": "AgentCard LearnedExample Pattern Skill",
+        "turnwise.facts.tree": "AgentTree",
         "turnwise.ports.agent": "Agent",
         "turnwise.ports.context": "AgentContext",
     },

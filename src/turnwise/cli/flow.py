@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.sessions import Session, SessionKey
     from turnwise.facts.tree import AgentTree
-    from turnwise.flows.kinds import AnyFlow
+    from turnwise.flows.planned import AnyFlow
     from turnwise.flows.record import FlowRecord, UnplannedRun
-    from turnwise.flows.tasks.graph import Graph
+    from turnwise.flows.tasks import Graph
 
 PAGE_EVENTS = 500
 DEFAULT_MESSAGE = "Begin."
@@ -212,8 +212,7 @@ def _drawing(shown: _FlowDetails, format_: Format) -> str:
     Raises:
         UsageProblem: if its tasks are not known.
     """
-    from turnwise.flows.drawing.boxes import mermaid
-    from turnwise.flows.drawing.svg import svg
+    from turnwise.flows.drawing import mermaid, svg
     from turnwise.flows.record import UnplannedRun
 
     if format_ == "terminal":

@@ -11,15 +11,13 @@ from turnwise.cli.rendering import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
-from turnwise.flows.drawing.boxes import SIGNS, agents_text, heading
+from turnwise.flows.drawing import SIGNS, agents_text, heading
 from turnwise.flows.flow import Flow
-from turnwise.flows.kinds import AnyFlow
-from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.planned import AnyFlow, PlannedFlow
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedRun
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.result_types import ResultType
-from turnwise.flows.tasks.task import Status
-from turnwise.flows.turns.briefs import result_text
+from turnwise.flows.result_types import ResultType
+from turnwise.flows.tasks import Graph, Status
+from turnwise.flows.turns import result_text
 
 _DEPTH = 4
 _ANYTHING = "data"

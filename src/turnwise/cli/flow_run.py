@@ -20,14 +20,14 @@ from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import visible
 from turnwise.facts.waits import Wait
-from turnwise.flows.control.logged import TURN_END, TurnEnd, data_of, turn_end_of
-from turnwise.flows.plans.plan import graph_of
+from turnwise.flows.logged import TURN_END, TurnEnd, data_of, turn_end_of
+from turnwise.flows.plan import graph_of
 from turnwise.flows.record import FlowReader, FlowRecord
-from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks import Graph
 
 if TYPE_CHECKING:
     from turnwise.facts.sessions import SessionKey
-    from turnwise.flows.kinds import AnyFlow
+    from turnwise.flows.planned import AnyFlow
     from turnwise.runner import Runner
     from turnwise.runner.message.invocation import Invocation, Result
 

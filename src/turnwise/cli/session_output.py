@@ -14,7 +14,7 @@ from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo
 from turnwise.runner import Runner
-from turnwise.runner.pending import Pending, has_pending_work, pending_reasons
+from turnwise.runner.message.open_invocations import Pending, has_pending_work, pending_reasons
 from turnwise.runner.record.journal import DECISION
 
 PAGE_EVENTS = 500

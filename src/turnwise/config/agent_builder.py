@@ -7,12 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from turnwise.agents.collect import collect
-from turnwise.agents.composite import Loop, Parallel, Sequential
+from turnwise.agents.composite import Loop, Parallel, Sequential, Team
 from turnwise.agents.function import FunctionAgent
 from turnwise.agents.llm import LlmAgent
 from turnwise.agents.llm.design import OutputTool
-from turnwise.agents.team import Team
+from turnwise.agents.members import collect
 from turnwise.config.agent_section import FlowSection, ImportedInstructions, LlmSection, LoopSection, TeamSection
 from turnwise.config.document import Document, Where
 from turnwise.config.entries import AgentEntry, EntryTree, PlacedAgent, arrange_entries, list_entries, report_unknown_agents
@@ -24,7 +23,7 @@ from turnwise.config.settings import Settings
 from turnwise.config.validation import mistakes
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, FlowDefinitionError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import AnyFlow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.config.agent_factory import AgentFactory, Instance
 from turnwise.config.entries import PlacedAgent
 from turnwise.facts.errors import AgentDefinitionError, DuplicateAgent, TreeError

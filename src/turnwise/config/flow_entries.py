@@ -14,10 +14,9 @@ from turnwise.config.part_entries import AgentReference, build_tool
 from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.facts.tree import AgentCard
 from turnwise.flows.flow import Flow
+from turnwise.flows.result_types import ResultType
 from turnwise.flows.strategies import Moderated, named_strategy
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.result_types import ResultType
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Graph, Task
 from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector

@@ -54,8 +54,7 @@ class EngineSettings:
             EngineError: The settings are wrong.
             MissingExtra: The engine's library is not installed.
         """
-        from turnwise.dispatch.restate.dispatcher import RestateEngine, require_restate
-        from turnwise.dispatch.restate.endpoint import WorkerAddress
+        from turnwise.dispatch.restate import RestateEngine, WorkerAddress, require_restate
 
         require_restate()
         worker = None

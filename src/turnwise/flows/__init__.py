@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from turnwise.facts.face import face
 
 if TYPE_CHECKING:
-    from turnwise.flows.flow import Flow as Flow
-    from turnwise.flows.kinds import Task as Task
-    from turnwise.flows.planned import PlannedFlow as PlannedFlow
+    from turnwise.flows.flow import Flow as Flow, Task as Task
+    from turnwise.flows.planned import PlannedFlow as PlannedFlow, Several as Several
     from turnwise.flows.record import FlowRecord as FlowRecord, TaskRecord as TaskRecord, TurnRecord as TurnRecord
-    from turnwise.flows.several import Several as Several
     from turnwise.flows.strategies import (
         Moderated as Moderated,
         MostBusy as MostBusy,
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
         RoundRobin as RoundRobin,
         Single as Single,
     )
-    from turnwise.flows.tasks.task import Status as Status
+    from turnwise.flows.tasks import Status as Status
     from turnwise.flows.until import (
         AllComplete as AllComplete,
         AnyComplete as AnyComplete,
@@ -31,13 +29,11 @@ if TYPE_CHECKING:
 __all__, __getattr__ = face(
     __name__,
     {
-        "turnwise.flows.flow": "Flow",
-        "turnwise.flows.kinds": "Task",
-        "turnwise.flows.planned": "PlannedFlow",
+        "turnwise.flows.flow": "Flow Task",
+        "turnwise.flows.planned": "PlannedFlow Several",
         "turnwise.flows.record": "FlowRecord TaskRecord TurnRecord",
-        "turnwise.flows.several": "Several",
         "turnwise.flows.strategies": "Moderated MostBusy Popcorn Random RoundRobin Single",
-        "turnwise.flows.tasks.task": "Status",
+        "turnwise.flows.tasks": "Status",
         "turnwise.flows.until": "AllComplete AnyComplete AnyFailed MaxModelCalls MaxTurns Until",
     },
 )

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.argument_checks import check_object, check_positive
 from turnwise.flows.strategies import Popcorn
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Graph, Task
 from turnwise.flows.until import AllComplete, Until
 from turnwise.ports.selector import Selector
 

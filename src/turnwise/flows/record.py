@@ -8,11 +8,9 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from turnwise.facts.events import LIMIT, USER, Branch, Event, name_of, segment_of
-from turnwise.flows.control.logged import FLOW, data_of, task_end_of
-from turnwise.flows.plans.plan import graph_of
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import initial_progress, with_task_ended
-from turnwise.flows.tasks.task import Status
+from turnwise.flows.logged import FLOW, data_of, task_end_of
+from turnwise.flows.plan import graph_of
+from turnwise.flows.tasks import Graph, Status, initial_progress, with_task_ended
 
 BAD_ENDS = frozenset({"failed", "stuck", "cancelled", "blocked", "loop"})
 """The end reasons that are failures, besides limits: those of the flow and of its invocation."""

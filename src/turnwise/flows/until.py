@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.argument_checks import check_object, check_positive
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Progress
-from turnwise.flows.tasks.task import Status, Task, task_name
+from turnwise.flows.tasks import Graph, Progress, Status, Task, task_name
 
 
 class RunCounts(NamedTuple):

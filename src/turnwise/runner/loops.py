@@ -14,12 +14,11 @@ from turnwise.ports.dispatcher import MakesDispatcher, WorkOff
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.retention import Retention
 from turnwise.ports.stores import Lease
-from turnwise.runner.agent_sets import AgentSets
+from turnwise.runner.agent_sets import AgentSets, Introduction
+from turnwise.runner.experiments import ShadowCounts, Shadows
 from turnwise.runner.message.driver import Driver
+from turnwise.runner.message.open_invocations import UnknownAgents
 from turnwise.runner.message.recovery import Recovery
-from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.message.shadow import ShadowCounts, Shadows
-from turnwise.runner.queue.introduction import Introduction
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import SessionQueues
 from turnwise.runner.queue.recovery_loop import RecoveryLoop

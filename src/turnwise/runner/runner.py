@@ -5,7 +5,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.collect import as_agent, collect
+from turnwise.agents.members import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
@@ -34,16 +34,15 @@ from turnwise.runner.admission import (
     checked_parts,
 )
 from turnwise.runner.agent_sets import AgentSet, AgentSets
-from turnwise.runner.allowances import Allowances
+from turnwise.runner.allowances import Allowances, LimitedArtifacts
 from turnwise.runner.blocking_portal import BlockingPortal
 from turnwise.runner.experiments import ExperimentAssignments, deciding_policy
-from turnwise.runner.guards.check_threads import CHECKS
-from turnwise.runner.guards.guardrail_results import blocked_message
-from turnwise.runner.limited_artifacts import LimitedArtifacts
+from turnwise.runner.guardrail_results import blocked_message
+from turnwise.runner.guardrails import CHECKS
 from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.memory import MemoryRoom, MemoryService
 from turnwise.runner.message.invocation import Invocation, MessageRun, Result
-from turnwise.runner.message.recovery_rules import message_of_orphan
+from turnwise.runner.message.open_invocations import message_of_orphan
 from turnwise.runner.queue.followers import PAGE_BYTES, PAGE_EVENTS
 from turnwise.runner.record.events import message_of_event
 from turnwise.runner.rests import AgentRests, with_ends

@@ -23,14 +23,12 @@ from turnwise.facts.sessions import USER_PREFIX, Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.runner.admission import check_delta, checked_id, checked_message, json_size
 from turnwise.runner.agent_sets import AgentSets
-from turnwise.runner.allowances import check_log, check_state
-from turnwise.runner.guards.guardrails import Guardrails
-from turnwise.runner.limited_artifacts import copied_bytes
+from turnwise.runner.allowances import check_log, check_state, copied_bytes
+from turnwise.runner.guardrails import Guardrails
 from turnwise.runner.loops import LoopRuntimes
-from turnwise.runner.message.continuation import is_being_answered, is_over
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun, Result, result_of
-from turnwise.runner.message.recovery_rules import orphan_of
+from turnwise.runner.message.open_invocations import is_being_answered, is_over, orphan_of
 from turnwise.runner.queue.followers import earlier_refusal
 from turnwise.runner.record.events import (
     Origin,

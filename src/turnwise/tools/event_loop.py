@@ -1,16 +1,23 @@
-"""Keeps the event loop free: runs sync functions in threads, and yields in long loops."""
+"""Work in an event loop: sync functions in threads, awaitables side by side, and long loops that let other tasks run."""
 
 import asyncio
 import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
+
+from turnwise.ports.context import Suspend
 
 MAX_THREADS = 64
 """The most functions that run at the same time in this process; others wait."""
+
+HOLD_SECONDS = 0.02
+"""The longest time, in seconds, that one task may run before it yields to others."""
+
+T = TypeVar("T")
 
 
 async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -37,10 +44,6 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any)
 
     _threads.start(work)
     return await asyncio.wrap_future(future)
-
-
-HOLD_SECONDS = 0.02
-"""The longest time, in seconds, that one task may run before it yields to others."""
 
 
 class LoopYielder:
@@ -97,3 +100,31 @@ class Threads:
 
 
 _threads = Threads(MAX_THREADS)
+
+
+async def run_together(awaitables: Sequence[Awaitable[T]]) -> Sequence[T]:
+    """Runs the awaitables concurrently and returns their results in order.
+
+    When one raises, or the caller is cancelled, the others are cancelled. One that suspends does not stop the others:
+    Suspend is raised once all others are done.
+    """
+    if len(awaitables) == 1:
+        return [await awaitables[0]]
+    tasks = [asyncio.ensure_future(work) for work in awaitables]
+    try:
+        suspended = await asyncio.gather(*map(_is_suspended, tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if any(suspended):
+        raise Suspend
+    return [task.result() for task in tasks]
+
+
+async def _is_suspended(task: "asyncio.Future[T]") -> bool:
+    try:
+        await task
+    except Suspend:
+        return True
+    return False

@@ -56,7 +56,7 @@ agents:
 PLANNING = """
 from turnwise import AgentContext, Flow, Task, agent
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.several import Several
+from turnwise.flows.planned import Several
 from turnwise.selection.verdicts import abstained
 from turnwise.facts.selections import Verdict
 

@@ -10,10 +10,9 @@ from runner_play import ask, direct, reason, soon
 
 from turnwise import Limits, RunConfig, Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import task_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.progress import initial_progress, with_task_ended
-from turnwise.flows.tasks.task import Status
+from turnwise.flows.logged import task_end_of
+from turnwise.flows.tasks import Status, initial_progress, with_task_ended
 from turnwise.runner import Result
 
 CODES = {"failed": "agent.flow_failed", "limit:turns": "limit", "limit:model_calls": "limit"}

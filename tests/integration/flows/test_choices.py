@@ -8,10 +8,10 @@ from runner_play import ask, direct, reason
 
 from turnwise import AgentContext, LlmAgent, MessageContext, Runner, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.flows.control.logged import TURN_END, data_of
 from turnwise.flows.flow import Flow
+from turnwise.flows.logged import TURN_END, data_of
 from turnwise.flows.strategies import Moderated, MostBusy
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.testing.models import ScriptedModel
 
 Process = Callable[..., Runner]

@@ -10,7 +10,7 @@ from runner_play import Crash, NoHeartbeat, ask, direct, key, kill, killed, reas
 
 from turnwise import AgentContext, Limits, LlmAgent, RunConfig, Runner, agent
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import MaxModelCalls
 from turnwise.testing.models import FunctionModel, calls
 

@@ -14,7 +14,7 @@ from turnwise.facts.errors import ArtifactName, ConfigError, StoreUnavailable
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import Moderated
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import AnyComplete, AnyFailed, MaxModelCalls, MaxTurns
 from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector

@@ -11,7 +11,7 @@ from runner_play import direct, key, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import task_end_of
+from turnwise.flows.logged import task_end_of
 from turnwise.testing.postgres import new_postgres_database
 
 

@@ -13,7 +13,7 @@ from turnwise.facts.content import DataPart
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import Single
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.agent import Agent
 from turnwise.testing.models import ScriptedModel
 

@@ -13,7 +13,7 @@ from turnwise import LlmAgent, Runner, agent
 from turnwise.facts.content import Content, DataPart
 from turnwise.flows.flow import Flow
 from turnwise.flows.strategies import RoundRobin
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 from turnwise.testing.models import ScriptedModel, calls
 

@@ -8,7 +8,7 @@ from runner_play import soon
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 
 MakeRunner = Callable[..., Runner]
 

@@ -9,7 +9,7 @@ from runner_play import ask, direct, reason
 
 from turnwise import LlmAgent, Runner
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.testing.models import ScriptedModel, calls
 
 Process = Callable[..., Runner]

@@ -14,11 +14,11 @@ from turnwise import AgentContext, Content, LlmAgent, MessageContext, Runner, Sq
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
+from turnwise.flows.logged import data_of, task_end_of
+from turnwise.flows.plan import graph_of, plan_of
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.plans.plan import graph_of, plan_of
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import AnyComplete
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 from turnwise.testing.models import ScriptedModel, calls

@@ -11,7 +11,7 @@ from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.strategies import Moderated, Single
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import AnyFailed
 from turnwise.ports.agent import Agent
 

@@ -14,11 +14,11 @@ from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.agents.composite import Sequential
 from turnwise.facts.errors import AgentFailed
 from turnwise.facts.selections import Verdict
-from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.plans.plan import graph_of
-from turnwise.flows.several import Several
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.logged import data_of, task_end_of
+from turnwise.flows.plan import graph_of
+from turnwise.flows.planned import Several
+from turnwise.flows.tasks import Task
 from turnwise.ports.model import ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.named import named_policy

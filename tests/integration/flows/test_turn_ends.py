@@ -14,10 +14,10 @@ from turnwise.cli.flow_run import FlowView
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import data_of, task_end_of, turn_end_of
 from turnwise.flows.flow import Flow
+from turnwise.flows.logged import data_of, task_end_of, turn_end_of
 from turnwise.flows.record import FlowReader
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing.models import FunctionModel, calls

@@ -13,7 +13,7 @@ from runner_play import ask, direct, key, reason, soon
 from turnwise import AgentContext, LlmAgent, RunConfig, Runner, agent
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.agent import Agent
 from turnwise.runner import Result
 from turnwise.testing.models import ScriptedModel, calls

@@ -94,7 +94,7 @@ async def test_messages_of_one_user_that_arrive_at_once_leave_room_too(
 
 def nobody_there() -> MakesDispatcher:
     pytest.importorskip("httptools")
-    from turnwise.dispatch.restate.dispatcher import RestateEngine
+    from turnwise.dispatch.restate import RestateEngine
 
     return RestateEngine(f"restate://127.0.0.1:{free_port()}?admin={free_port()}", app="app").dispatcher
 

@@ -19,7 +19,7 @@ from turnwise.agents.composite import Parallel
 from turnwise.facts.content import BlobPart, text_content
 from turnwise.facts.usage import Usage
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.testing.models import ScriptedModel, calls

@@ -14,7 +14,7 @@ from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import text_content
 from turnwise.facts.messages import Message
 from turnwise.facts.selections import Verdict
-from turnwise.flows.several import Several
+from turnwise.flows.planned import Several
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.testing.models import ScriptedModel, calls

@@ -9,8 +9,8 @@ import pytest
 from runner_play import ask, key, reason
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, Sequential, agent
+from turnwise.agents.composite import Team
 from turnwise.agents.function import FunctionAgent
-from turnwise.agents.team import Team
 from turnwise.facts.content import TextPart
 from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, StoreUnavailable
 from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind

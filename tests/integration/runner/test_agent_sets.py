@@ -8,7 +8,7 @@ import pytest
 from runner_play import Crash, Gate, ask, direct, key, kill, reason, soon
 
 from turnwise import AgentContext, ProcessConfig, Runner, agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.facts.errors import ConfigError
 from turnwise.runner.agent_sets import AgentSet
 

@@ -8,7 +8,7 @@ from turnwise import AgentContext, Limits, RunConfig, Runner, agent
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease
-from turnwise.runner.pending import Pending, pending_reasons
+from turnwise.runner.message.open_invocations import Pending, pending_reasons
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.session_store_cases.making import asked, message, opened, said
 

@@ -20,9 +20,8 @@ from turnwise.facts.sessions import SessionKey
 
 pytest.importorskip("restate")
 
-from turnwise.dispatch.restate.client import RestateClient
-from turnwise.dispatch.restate.dispatcher import RestateEngine
-from turnwise.dispatch.restate.endpoint import Endpoint, WorkerAddress
+from turnwise.dispatch.restate import Endpoint, RestateEngine, WorkerAddress
+from turnwise.dispatch.restate_client import RestateClient
 
 SECRET = "sesame-4711"
 PATIENCE_SECONDS = 20.0

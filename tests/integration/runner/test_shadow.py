@@ -14,7 +14,7 @@ from turnwise.facts.sessions import Head
 from turnwise.learning.experiments import read_shadow
 from turnwise.ports.experiments import Arm, Experiment
 from turnwise.ports.selector import SelectionRequest
-from turnwise.runner.message.shadow import PATIENCE_SECONDS, PENDING, ShadowCounts, Shadows
+from turnwise.runner.experiments import PATIENCE_SECONDS, PENDING, ShadowCounts, Shadows
 from turnwise.selection.alternatives import ShadowRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec, StageSpec

@@ -103,8 +103,7 @@ class Watched:
 def dispatcher_of(engine: tuple[str, str, int] | None) -> MakesDispatcher | None:
     if engine is None:
         return None
-    from turnwise.dispatch.restate.dispatcher import RestateEngine
-    from turnwise.dispatch.restate.endpoint import WorkerAddress
+    from turnwise.dispatch.restate import RestateEngine, WorkerAddress
 
     address, key, port = engine
     return RestateEngine(address, app=APP, worker=WorkerAddress(port=port, keys=(key,))).dispatcher

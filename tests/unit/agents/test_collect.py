@@ -2,9 +2,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from turnwise.agents.collect import collect
 from turnwise.agents.composite import Sequential
 from turnwise.agents.function import FunctionAgent, agent
+from turnwise.agents.members import collect
 from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentCard

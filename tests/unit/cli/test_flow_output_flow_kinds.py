@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from turnwise.cli.flow_output import result_type_name
-from turnwise.flows.tasks.result_types import ResultType
+from turnwise.flows.result_types import ResultType
 
 
 class Note(BaseModel):

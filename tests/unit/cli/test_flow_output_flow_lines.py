@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from turnwise import agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.cli.flow_output import (
     change_lines,
     definition_lines,
@@ -17,13 +17,10 @@ from turnwise.cli.flow_output import (
 )
 from turnwise.flows.design import Design, RunRules
 from turnwise.flows.flow import Flow
-from turnwise.flows.kinds import AnyFlow
-from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.planned import AnyFlow, PlannedFlow, Several
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedRun
-from turnwise.flows.several import Several
 from turnwise.flows.strategies import Popcorn
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.task import Status, Task
+from turnwise.flows.tasks import Graph, Status, Task
 from turnwise.flows.until import AllComplete
 
 GRAPH = Graph(

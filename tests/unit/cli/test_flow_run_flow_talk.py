@@ -12,9 +12,8 @@ from turnwise.cli.flow_run import FlowConversation, PendingQuestion
 from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
-from turnwise.flows.kinds import AnyFlow
-from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.planned import AnyFlow, PlannedFlow
+from turnwise.flows.tasks import Task
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel, calls
 from turnwise.tools.function import tool

@@ -9,12 +9,10 @@ from turnwise.cli.flow_run import FlowView
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import Actions, Event, Rewind
 from turnwise.facts.selections import Selection
-from turnwise.flows.control.logged import TurnEnd, task_end_content, turn_end_content
-from turnwise.flows.plans.plan import Plan, PlannedTask, plan_content
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import TaskEnd
-from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.turns.briefs import HandoffNote
+from turnwise.flows.logged import TurnEnd, task_end_content, turn_end_content
+from turnwise.flows.plan import Plan, PlannedTask, plan_content
+from turnwise.flows.tasks import Graph, Status, Task, TaskEnd
+from turnwise.flows.turns import HandoffNote
 
 GRAPH = Graph("report", [Task("draft", agents=["writer"]), Task("print", depends_on=["draft"])])
 CHOICE = Selection(agent="writer", method="popcorn", confidence=1.0, reason="", occasion="flow")

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from turnwise import agent
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.several import Several
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.planned import Several
+from turnwise.flows.tasks import Task
 
 def desk(message): return "hello"
 def reader(message): return "three sources"

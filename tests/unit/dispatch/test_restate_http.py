@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("httptools")
 
-from turnwise.dispatch.restate import http
-from turnwise.dispatch.restate.http import HttpClient, NoAnswer
+from turnwise.dispatch import restate_client
+from turnwise.dispatch.restate_client import HttpClient, NoAnswer
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -97,14 +97,14 @@ async def test_no_answer_is_an_error(answer: bytes) -> None:
 
 
 async def test_nobody_answers_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SECONDS", 0.05)
+    monkeypatch.setattr(restate_client, "SECONDS", 0.05)
     async with client_of(Server(b"")) as client:
         with pytest.raises(NoAnswer, match="takes too long"):
             await client.request("POST", "/", b"1")
 
 
 async def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 1)
+    monkeypatch.setattr(restate_client, "MOST_BYTES", 1)
     async with client_of(Server(OK)) as client:
         with pytest.raises(NoAnswer, match="too long"):
             await client.request("POST", "/", b"1")

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.dispatch.engine import EngineSettings
-from turnwise.dispatch.restate.client import RestateAddress
-from turnwise.dispatch.restate.endpoint import WorkerAddress
-from turnwise.dispatch.restate.naming import object_of, service_of, session_of
+from turnwise.dispatch.restate import WorkerAddress
+from turnwise.dispatch.restate_client import RestateAddress, object_of, service_of, session_of
 from turnwise.errors import EngineError
 from turnwise.facts.sessions import SessionKey
 

@@ -7,7 +7,7 @@ import pytest
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.design import make_design, run_rules
 from turnwise.flows.strategies import Popcorn, RoundRobin
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.tasks import Task
 from turnwise.flows.until import AllComplete, AnyComplete
 
 PLAIN = run_rules("f")

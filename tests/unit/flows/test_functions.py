@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.agents.function import agent
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.functions import TaskFunction
+from turnwise.flows.flow import TaskFunction
 
 
 def count(request: str, words: list[str], most: int = 3) -> int:

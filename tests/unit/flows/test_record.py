@@ -8,8 +8,7 @@ from turnwise.facts.events import Actions, Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowReader, FlowRecord, UnplannedRun
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.task import Status, Task
+from turnwise.flows.tasks import Graph, Status, Task
 from turnwise.ports.agent import Agent
 
 

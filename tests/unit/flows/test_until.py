@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import TaskEnd, initial_progress, with_task_ended
-from turnwise.flows.tasks.task import Status, Task
+from turnwise.flows.tasks import Graph, Status, Task, TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, RunCounts, Until
 
 A = Task("a")

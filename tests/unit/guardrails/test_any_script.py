@@ -11,7 +11,7 @@ from turnwise.facts.content import text_content
 from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData, find as find_personal
 from turnwise.guardrails.replacing import compiled, with_labels
 from turnwise.guardrails.secrets import _KEYS, Secrets, find as find_secrets
-from turnwise.runner.guards.stream_guard import StreamStage
+from turnwise.runner.guardrail_results import StreamStage
 
 _MIXED, _HEX = "aB1" * 30, "0123456789abcdef"
 KEYS = (

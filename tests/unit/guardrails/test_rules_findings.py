@@ -10,7 +10,7 @@ from turnwise.guardrails.injection import control_tokens
 from turnwise.guardrails.personal_data import RULES, find as find_personal, reach_of
 from turnwise.guardrails.replacing import Find, kinds_in, with_labels
 from turnwise.guardrails.secrets import REACH, find as find_secrets
-from turnwise.runner.guards.stream_guard import StreamStage
+from turnwise.runner.guardrail_results import StreamStage
 
 
 def personal(data: bytes) -> object:

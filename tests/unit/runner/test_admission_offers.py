@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from turnwise.facts.errors import MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import OfferedTool
-from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED
+from turnwise.flows.turns import END_TURN, FAILED, SUCCEEDED
 from turnwise.runner.admission import SCHEMA_BYTES, SCHEMA_DEPTH, check_offers
 from turnwise.tools.names import is_tool_name, tool_name
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from turnwise import AgentContext, Event, agent
-from turnwise.agents.collect import collect
 from turnwise.agents.function import FunctionAgent
+from turnwise.agents.members import collect
 from turnwise.facts.errors import ConfigError, PolicyError, RevisionUnavailable, StoreUnavailable
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentCard

@@ -7,10 +7,9 @@ import pytest
 from runner_play import soon
 
 from turnwise import agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.facts.errors import EncoderError, PolicyError, StoreUnavailable, TurnwiseError
-from turnwise.runner.agent_sets import AgentSet, AgentSets
-from turnwise.runner.revision_watch import RevisionWatch
+from turnwise.runner.agent_sets import AgentSet, AgentSets, RevisionWatch
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.stores.sql.local_signals import LocalSignals

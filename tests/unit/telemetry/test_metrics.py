@@ -6,7 +6,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from telemetry_play import numbers
 
 from turnwise import agent
-from turnwise.agents.collect import collect
+from turnwise.agents.members import collect
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.events import Actions, ErrorInfo, Event, Rewind

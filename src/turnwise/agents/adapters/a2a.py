@@ -8,19 +8,21 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from turnwise.agents.adapters.bounded_client import bounded_client
-from turnwise.agents.adapters.turn import (
+from turnwise.agents.adapters.adapter import (
     HISTORY,
     PieceWriter,
     ResumedRun,
     Targets,
     TurnAnswer,
+    card_of,
+    error_text,
+    model_error,
     new_message,
     resolved,
     take_turn,
     usable_parts,
 )
-from turnwise.agents.adapters.wrap import card_of, error_text, model_error
+from turnwise.agents.adapters.bounded_client import bounded_client
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, text_content
 from turnwise.facts.errors import (

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from turnwise.agents.adapters.turn import (
+from turnwise.agents.adapters.adapter import (
     HISTORY,
     NO_TARGETS,
     PieceWriter,
@@ -18,16 +18,20 @@ from turnwise.agents.adapters.turn import (
     Target,
     Targets,
     TurnAnswer,
+    card_of,
     joined,
+    model_error,
     new_message,
+    not_an_agent,
     read_conversation,
+    require_library,
     resolved,
     take_turn,
     text_parts,
+    too_many_steps,
     transfer_schema,
     usable_parts,
 )
-from turnwise.agents.adapters.wrap import card_of, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError

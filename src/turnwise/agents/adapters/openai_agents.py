@@ -8,20 +8,25 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_jsonable_python
 
-from turnwise.agents.adapters.turn import (
+from turnwise.agents.adapters.adapter import (
     HISTORY,
     PieceWriter,
     ResumedRun,
     Targets,
     TurnAnswer,
+    card_of,
+    error_text,
     joined,
+    model_error,
+    not_an_agent,
     read_conversation,
+    require_library,
     resolved,
     take_turn,
     text_parts,
+    too_many_steps,
     usable_parts,
 )
-from turnwise.agents.adapters.wrap import card_of, error_text, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.approval import answer_of, question_text
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents import approval
-from turnwise.agents.concurrency import run_together
-from turnwise.agents.llm.stream import PARTS, TOKENS
+from turnwise.agents.llm.model_call import PARTS, TOKENS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend, is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall, ToolSpec
+from turnwise.tools.event_loop import run_together
 from turnwise.tools.function import check_result_size, consumed, is_long
 
 RAW_CHARACTERS = 200

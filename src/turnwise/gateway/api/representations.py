@@ -8,7 +8,7 @@ from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.ports.decisions import Decision, RecentSession
 from turnwise.ports.stores import ArtifactInfo, SessionInfo
-from turnwise.runner.pending import Pending
+from turnwise.runner.message.open_invocations import Pending
 from turnwise.wire.resources import (
     AgentShown,
     ArtifactShown,

@@ -15,8 +15,8 @@ from turnwise.facts.sessions import Session
 from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.gateway.shared.utterances import joined_text
 from turnwise.runner import PastExchange, Result
-from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.invocation import result_of
+from turnwise.runner.message.open_invocations import is_over
 from turnwise.runner.record.events import origin_of
 
 PREFIX = "chat-"

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from turnwise.config.entries import PlacedAgent
 from turnwise.facts.errors import FlowDefinitionError, NothingHere
-from turnwise.flows.drawing.svg import svg
-from turnwise.flows.kinds import AnyFlow
-from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.task import Task
+from turnwise.flows.drawing import svg
+from turnwise.flows.planned import AnyFlow
+from turnwise.flows.tasks import Graph, Task
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.runner import Runner

@@ -16,7 +16,7 @@ from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.runner.admission import check_delta
-from turnwise.runner.limited_artifacts import copied_bytes
+from turnwise.runner.allowances import copied_bytes
 
 
 class SessionScope:

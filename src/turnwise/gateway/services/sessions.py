@@ -14,7 +14,7 @@ from turnwise.gateway.services.session_admission import Expected, Prices, Sessio
 from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import PAGE_BYTES, SessionInfo
 from turnwise.runner import PastExchange, Runner
-from turnwise.runner.pending import Pending, pending_reasons
+from turnwise.runner.message.open_invocations import Pending, pending_reasons
 
 
 class Window(NamedTuple):

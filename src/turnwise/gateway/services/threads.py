@@ -18,7 +18,7 @@ from turnwise.gateway.services.messages import MessageRequest, Messages
 from turnwise.gateway.services.session_admission import Prices, SessionScope
 from turnwise.ports.stores import PAGE_BYTES, Receipt
 from turnwise.runner import Invocation, InvocationStatus, Runner
-from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.guardrail_results import blocked_message
 from turnwise.runner.message.invocation import result_of
 from turnwise.runner.record.events import origin_of
 

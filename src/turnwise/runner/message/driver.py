@@ -27,11 +27,10 @@ from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.agent_sets import AgentSets, Hold
-from turnwise.runner.experiments import deciding_policy
+from turnwise.runner.experiments import Shadows, deciding_policy
 from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.open_invocations import UnknownAgents
 from turnwise.runner.message.planning import Plan, Planner, Refusal
-from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.message.shadow import Shadows
 from turnwise.runner.record.events import closing_events, empty_event, error_text, revision_of, session_after, tools_offered_to
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder, append_between_runs

@@ -14,7 +14,7 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey, visible
-from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.guardrail_results import blocked_message
 from turnwise.runner.record.events import Origin
 from turnwise.runner.record.feed import EventFeed
 

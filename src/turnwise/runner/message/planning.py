@@ -20,18 +20,18 @@ from turnwise.ports.decisions import Version, VersionKind
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.experiments import DecidingPolicy, deciding_policy
-from turnwise.runner.guards.guardrail_results import blocked_message
-from turnwise.runner.guards.guardrails import Guardrails
-from turnwise.runner.guards.memory_guard import MemoryGuard
-from turnwise.runner.message.continuation import (
+from turnwise.runner.guardrail_results import blocked_message
+from turnwise.runner.guardrails import Guardrails, MemoryGuard
+from turnwise.runner.message.invocation import MessageRun, PreparedMessage
+from turnwise.runner.message.open_invocations import (
     Continuation,
     ExpiredWait,
+    LeftToOtherProcesses,
+    UnknownAgents,
     continuation_of,
     expired_waits,
     interrupted_end,
 )
-from turnwise.runner.message.invocation import MessageRun, PreparedMessage
-from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
 from turnwise.runner.record.events import closing_events, session_after, steps_of
 from turnwise.runner.rests import with_ends
 from turnwise.runner.turn.state import Services

@@ -9,18 +9,19 @@ from turnwise.facts.events import Branch, End, Event, Rewind, StepRecord
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner.agent_sets import AgentSets, Hold
-from turnwise.runner.message.continuation import Continuation, timed_out_waits
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
-from turnwise.runner.message.planning import Plan, ending_events
-from turnwise.runner.message.recovery_rules import (
+from turnwise.runner.message.open_invocations import (
+    Continuation,
     LeftToOtherProcesses,
     Orphan,
     UnknownAgents,
     message_of_orphan,
     orphan_end,
     orphan_of,
+    timed_out_waits,
 )
+from turnwise.runner.message.planning import Plan, ending_events
 from turnwise.runner.record.events import closing_events, empty_event, error_text, message_of_event, revision_of, steps_of
 from turnwise.runner.record.journal import inherited_steps
 from turnwise.runner.turn.state import Services

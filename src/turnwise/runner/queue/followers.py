@@ -10,8 +10,8 @@ from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.signals import Signals, Watch
 from turnwise.ports.stores import Receipt, SessionStore
-from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.open_invocations import is_over
 
 FIRST_LOOK_SECONDS = 0.02
 """The shortest first pause between two reads of the store."""

@@ -15,9 +15,9 @@ from turnwise.ports.agent import Agent, DoesJobs
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
 from turnwise.runner.agent_sets import AgentSets
-from turnwise.runner.guards.memory_guard import MemoryGuard
-from turnwise.runner.memory_facts import KIND
-from turnwise.runner.message.recovery_rules import orphan_of
+from turnwise.runner.guardrails import MemoryGuard
+from turnwise.runner.memory import MEMORY_JOB
+from turnwise.runner.message.open_invocations import orphan_of
 from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Services
@@ -181,7 +181,7 @@ class JobWorker:
         """Has the memory or the agent do the job. Drops it after ATTEMPTS; retries later if this process lacks the agent."""
         if job.attempt > ATTEMPTS:
             await self._drop(job, "its process died each time")
-        elif job.request.kind == KIND:
+        elif job.request.kind == MEMORY_JOB:
             memory, now = self._services.memory, self._services.issuer.now()
             await self._do(job, memory.do_job(job, self._log(job), now))
         elif agent is None:

@@ -11,12 +11,11 @@ from turnwise.ports.dispatcher import MakesDispatcher
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.open_invocations import orphan_of
 from turnwise.runner.message.recovery import Recovery
-from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers
-from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue
-from turnwise.runner.queue.remote_waiter import RemoteWaiter
+from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, RemoteWaiter, SessionQueue
 from turnwise.runner.queue.session_worker import CancelListener, SessionWorker, WorkerContext
 
 FAIR_SHARE_FROM = 100

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
-from turnwise.runner.queue.introduction import Introduction
+from turnwise.runner.agent_sets import Introduction
 from turnwise.runner.queue.job_worker import JobWorker
 from turnwise.runner.queue.queues import SessionQueues
 from turnwise.runner.queue.retention import Pruning

@@ -15,9 +15,9 @@ from turnwise.ports.dispatcher import Dispatcher
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.open_invocations import LeftToOtherProcesses, orphan_of
 from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
-from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
 from turnwise.runner.queue.expiries import Expiries
 from turnwise.runner.queue.followers import Followers, first_pause, runner_closed
 from turnwise.runner.queue.queue import ConcurrencyLimit, InboxQueue, SessionQueue

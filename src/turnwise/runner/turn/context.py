@@ -1,34 +1,36 @@
-"""The context of one agent run: what the agent can read and do, and the loop that records its events."""
+"""The context of one agent run: what the agent can read and do, and the loop that records its events.
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+Nested agent runs inherit a part of it: the assignment and the message context.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
+from turnwise.facts.errors import AgentFailed, LimitReached, ToolFailed, TransferRefused, TurnwiseError
 from turnwise.facts.events import Await, Branch, ErrorInfo, Event, StepRecord
 from turnwise.facts.messages import MessageContext
-from turnwise.facts.selections import Verdict
+from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.tree import AgentTree
-from turnwise.ports.assignment import EVERYTHING, Assignment, Scope
+from turnwise.ports.assignment import EVERYTHING, AssignedTask, Assignment, Scope
 from turnwise.ports.context import Outcome, Show, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.record.journal import DECISION, current_scope
-from turnwise.runner.turn.answer_limits import check_storable
-from turnwise.runner.turn.emitter import EventEmitter, open_stream
-from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
-from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
+from turnwise.runner.turn.agent_checks import Unawaited, awaited, check_storable, named, no_attribute
+from turnwise.runner.turn.emitter import EventEmitter, Steps, open_stream
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.run_agent import passes_twice, run_agent
 from turnwise.runner.turn.state import Handoff, InvocationState
-from turnwise.runner.turn.steps import Steps
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, MemoryView, StateView
 from turnwise.selection.verdicts import run_selector
 
 T = TypeVar("T")
+
+_DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
 
 
 class TurnContext:
@@ -376,3 +378,83 @@ async def run_turn(context: TurnContext) -> None:
             await rests.failed(context.card.name, context.session.user, error)
         raise
     await rests.succeeded(context.card.name)
+
+
+class NestedAssignment:
+    """A read-only view of the parent agent's assignment. Implements `ports.assignment.Assignment`.
+
+    A nested agent can read the tasks but not end them: the parent's last answer is their result.
+    """
+
+    is_over = False
+    instructions = ""
+    tools: Sequence[Any] = ()
+
+    def __init__(self, whole: Assignment) -> None:
+        self._whole = whole
+
+    @property
+    def by(self) -> str:
+        return self._whole.by
+
+    @property
+    def giver(self) -> str | None:
+        return self._whole.giver
+
+    @property
+    def request(self) -> Content:
+        return self._whole.request
+
+    @property
+    def tasks(self) -> tuple[AssignedTask, ...]:
+        return self._whole.tasks
+
+    @property
+    def scope(self) -> Scope:
+        return self._whole.scope
+
+    async def succeed(self, result: JsonValue = "", *, task: str | None = None) -> None:
+        self._refuse()
+
+    async def fail(self, reason: str, *, task: str | None = None) -> None:
+        self._refuse()
+
+    async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ToolFailed("The task belongs to the agent that runs this one.", fix="Answer; that agent ends the task.")
+
+
+def nested_assignment(assignment: Assignment | None) -> Assignment | None:
+    """Returns the read-only view of an assignment that a nested run gets."""
+    return assignment if assignment is None or isinstance(assignment, NestedAssignment) else NestedAssignment(assignment)
+
+
+def nested_context(context: MessageContext, branch: Branch, assignment: Assignment | None) -> MessageContext:
+    """Returns the message context that a run on that branch inherits.
+
+    The caller's tools are dropped for private calls and for flow tasks: only agents that answer the caller may use them.
+    """
+    if not context.tools or not (branch.is_private or (assignment is not None and assignment.tools)):
+        return context
+    return context.replace(tools=())
+
+
+def verdict_value(verdict: Verdict) -> JsonValue:
+    """Returns the fields of the verdict that a resumed run needs, as the value of a step."""
+    return verdict.model_dump(mode="json", include=_DECIDED)
+
+
+def decision_from_verdict(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
+    """Returns the verdict as a Selection. Selects `lead` when the verdict chose no agent."""
+    return Selection(
+        agent=verdict.agent or lead,
+        method=verdict.method or verdict.selector,
+        confidence=verdict.confidence,
+        reason=verdict.reason,
+        occasion=request.occasion,
+        verdicts=(verdict,),
+        policy=verdict.selector,
+        tree_version=request.tree.version,
+    )

@@ -22,14 +22,14 @@ from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.agent_sets import AgentSet
 from turnwise.runner.allowances import Allowances, check_agent_state
 from turnwise.runner.experiments import ExperimentAssignments
-from turnwise.runner.guards.memory_guard import MemoryGuard
-from turnwise.runner.guards.stream_guard import StreamGuard
+from turnwise.runner.guardrail_results import StreamGuard
+from turnwise.runner.guardrails import MemoryGuard
 from turnwise.runner.memory import MemoryService
 from turnwise.runner.record.events import EventIds
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.rests import AgentRests
-from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
+from turnwise.runner.turn.agent_checks import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
 from turnwise.selection.conversational import can_name, take_next
 

@@ -24,12 +24,10 @@ from turnwise.facts.tree import AgentCard
 from turnwise.ports.memory import MemoryFilter, MemoryReader, MemoryStore
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore, SessionStore
 from turnwise.runner.record.journal import current_scope, public_event
-from turnwise.runner.turn.answer_limits import as_json
-from turnwise.runner.turn.emitter import EventEmitter
-from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
+from turnwise.runner.turn.agent_checks import Unawaited, as_json, awaited, named, no_attribute
+from turnwise.runner.turn.emitter import EventEmitter, Steps
 from turnwise.runner.turn.pending_writes import PendingWrites, note_recalled
 from turnwise.runner.turn.state import InvocationState
-from turnwise.runner.turn.steps import Steps
 
 _numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
 _next_number = count()

@@ -1,7 +1,7 @@
 """The conversation as agents of other libraries read it (D7)."""
 
 from turnwise import Content, Runner, SqlSessionStore, agent
-from turnwise.agents.adapters.turn import HISTORY, ReadConversation, joined, new_message, read_conversation, usable_parts
+from turnwise.agents.adapters.adapter import HISTORY, ReadConversation, joined, new_message, read_conversation, usable_parts
 from turnwise.facts.content import ArtifactPart, BlobPart, DataPart, TextPart, ThinkingPart, ToolCallPart
 from turnwise.ports.context import AgentContext
 

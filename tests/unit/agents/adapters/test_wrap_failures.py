@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.adapters.wrap import CHARACTERS, error_text, model_error, too_many_steps
+from turnwise.agents.adapters.adapter import ERROR_CHARACTERS, error_text, model_error, too_many_steps
 from turnwise.facts.errors import AgentFailed, ModelRefused, ModelUnavailable
 
 
@@ -55,7 +55,7 @@ def test_what_a_service_says_stays_in_the_cause() -> None:
 
 
 def test_words_are_cut_and_can_be_stored() -> None:
-    assert error_text(ValueError("x" * 1000)) == "x" * CHARACTERS + "…"
+    assert error_text(ValueError("x" * 1000)) == "x" * ERROR_CHARACTERS + "…"
     assert error_text(ValueError("\ud800")) == "\\ud800"
     assert error_text(Mute()) == "it cannot say what went wrong"
     assert str(model_error("guide", ValueError("a bug"))) == "Agent 'guide' raised ValueError: a bug"

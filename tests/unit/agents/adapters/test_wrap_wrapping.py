@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from turnwise.agents.adapters.adapter import card_of, require_library
 from turnwise.agents.adapters.google_adk import GoogleAdkAgent
 from turnwise.agents.adapters.langgraph import LangGraphAgent
 from turnwise.agents.adapters.openai_agents import OpenAiAgent
-from turnwise.agents.adapters.wrap import card_of, require_library
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, MissingExtra
 
 

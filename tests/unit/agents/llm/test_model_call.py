@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnwise.agents.llm.model_call import message_budget, tokens_of_tool
-from turnwise.agents.llm.prompt import Prompt
+from turnwise.agents.llm.model_call import Prompt, message_budget, tokens_of_tool
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.tool import ToolSpec
 from turnwise.transcript.view import Budget

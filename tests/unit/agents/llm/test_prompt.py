@@ -3,7 +3,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.agents.llm.prompt import fill_template
+from turnwise.agents.llm.model_call import fill_template
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import State
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import question_id
-from turnwise.agents.llm.stream import CallMarks, answer_event, call_id, partial_event
+from turnwise.agents.llm.model_call import CallMarks, answer_event, call_id, partial_event
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.agents.collect import as_agent, collect
+from turnwise.agents.members import as_agent, collect
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.selections import Selection

@@ -8,7 +8,7 @@ import pytest
 
 from turnwise import AgentContext, Runner, agent
 from turnwise.facts.errors import AgentFailed
-from turnwise.runner.turn.misuse import Unawaited
+from turnwise.runner.turn.agent_checks import Unawaited
 from turnwise.stores.artifacts.local import InMemoryArtifactStore
 
 TOLD = "Agent 'clerk' called {}() without `await`, so nothing was done. Write `await {}(…)`, in an `async def` function."

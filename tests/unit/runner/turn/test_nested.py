@@ -8,7 +8,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.events import Branch
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.ports.assignment import EVERYTHING, Assignment
-from turnwise.runner.turn.nested import nested_assignment, nested_context
+from turnwise.runner.turn.context import nested_assignment, nested_context
 
 OFFERS = MessageContext(channel="web", roles=("staff",), tools=(OfferedTool(name="show"),))
 

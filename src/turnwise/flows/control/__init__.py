@@ -1,1 +1,0 @@
-"""The running flow: assignments for its agents, its events in the log, and the control loop."""

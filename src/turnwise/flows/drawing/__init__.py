@@ -1,1 +1,0 @@
-"""Drawings of a flow's graph with the states of its tasks."""

@@ -1,1 +1,0 @@
-"""Plans: tasks that a planner creates for each request."""

@@ -1,1 +1,0 @@
-"""Tasks: definition, result types, dependencies and progress. Values and pure functions."""

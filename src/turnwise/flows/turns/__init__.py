@@ -1,1 +1,0 @@
-"""Turns: ready tasks by agent, the choice of the next agent, and its brief."""
