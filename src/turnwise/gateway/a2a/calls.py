@@ -22,7 +22,7 @@ from turnwise.gateway.a2a.request import VERSION_HEADER, OperationRequest, check
 from turnwise.gateway.a2a.stream import StreamItem
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of, request_id_of
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.sse import event_stream
 
 

@@ -12,7 +12,7 @@ from turnwise.facts.events import Event
 from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, referenced_files
 from turnwise.gateway.a2a.request import OperationRequest, TaskId, parse_task_id
 from turnwise.gateway.a2a.task_state import TaskRecord, task_record
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.wire.messages import SEGMENT
 
 MOST_FILES = 50

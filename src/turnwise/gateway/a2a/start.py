@@ -17,7 +17,7 @@ from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation

@@ -11,7 +11,7 @@ from turnwise.gateway.adk.apps import UserServices, check_app
 from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheFront
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 

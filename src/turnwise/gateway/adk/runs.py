@@ -18,7 +18,7 @@ from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
 from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_error
 from turnwise.gateway.front import Front, IdempotencyKey, TheFront, TheServices, redactor_of
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation

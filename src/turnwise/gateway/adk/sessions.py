@@ -14,7 +14,7 @@ from turnwise.gateway.adk.parts import past_exchanges
 from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, json_response
 from turnwise.gateway.front import Front, TheFront, redactor_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import SessionInfo
 

@@ -27,7 +27,7 @@ from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
 from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
 from turnwise.gateway.front import Front, TheFront, UserServices, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
 from turnwise.gateway.sse import event_stream

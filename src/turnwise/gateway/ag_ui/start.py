@@ -34,7 +34,7 @@ from turnwise.gateway.ag_ui.schema import RunBody
 from turnwise.gateway.ag_ui.shared_state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
 from turnwise.gateway.shared.caller_tools import offered_tool

@@ -15,7 +15,7 @@ from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, T
 from turnwise.gateway.api.representations import decision_details, decision_row
 from turnwise.gateway.front import TheFront, redactor_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.decision_feed import DecisionBatch
+from turnwise.gateway.services.decisions import DecisionBatch
 from turnwise.gateway.sse import event_stream
 from turnwise.ports.decisions import DecisionCell, DecisionCounts, DecisionFilter
 from turnwise.wire.labels import GiveFeedback, LabelDecision

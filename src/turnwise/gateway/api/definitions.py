@@ -13,7 +13,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
 from turnwise.gateway.api.parameters import After, AgentId, Limit
 from turnwise.gateway.front import TheServices
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.definitions import Bounds
 from turnwise.gateway.services.session_admission import Expected
 from turnwise.wire.definitions import (

@@ -4,7 +4,7 @@ from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import AgentId
 from turnwise.gateway.front import TheServices
-from turnwise.gateway.services.plans import TaskPlace
+from turnwise.gateway.services.agents import TaskPlace
 from turnwise.wire.inspection import FlowPlanShown, LintReportShown, PlannedTaskShown
 
 router = api_router("agents")

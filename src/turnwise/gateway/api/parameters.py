@@ -11,7 +11,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.front import TheServices
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_CURSOR, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 
 

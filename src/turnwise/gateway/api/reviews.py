@@ -10,7 +10,7 @@ from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import Sequence, SessionId, UserServices
 from turnwise.gateway.api.representations import decision_row
 from turnwise.gateway.front import TheServices, redactor_of
-from turnwise.gateway.services.reviews import DecisionPlace
+from turnwise.gateway.services.decisions import DecisionPlace
 from turnwise.learning.label_signals import SIGNALS
 from turnwise.learning.review import RANDOM_SHARE
 from turnwise.wire.labels import (

@@ -17,7 +17,7 @@ from turnwise.gateway.graph_chat.schema import (
     error_responses,
 )
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Result
 

@@ -14,7 +14,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.services.bound import Services, SharedState
+from turnwise.gateway.services import Services, SharedState
 from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes, PushFeed
 from turnwise.ports.pushes import PushPlace
 from turnwise.testing.fakes import CountingIssuer

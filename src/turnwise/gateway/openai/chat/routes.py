@@ -14,7 +14,7 @@ from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.errors import error_response, refusals
 from turnwise.gateway.openai.models import agent_of_model
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.runner import Invocation
 

@@ -22,7 +22,7 @@ from turnwise.gateway.openai.responses.request_schema import RETURNED_UNCHANGED,
 from turnwise.gateway.openai.responses.result import final_response, seconds
 from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS

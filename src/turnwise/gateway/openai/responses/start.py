@@ -31,7 +31,7 @@ from turnwise.gateway.openai.responses.input import ReadInput, read_input
 from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, services_of_response
 from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.lineage import PREFIX, message_ids
 from turnwise.gateway.services.messages import MessageRequest
