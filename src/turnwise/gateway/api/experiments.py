@@ -6,8 +6,8 @@ from fastapi import Path
 
 from turnwise.facts.experiments import ExperimentRecord
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheServices
+from turnwise.gateway.openapi import api_router
 from turnwise.wire.experiments import (
     ArmShown,
     ExperimentList,

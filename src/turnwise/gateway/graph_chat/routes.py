@@ -6,7 +6,6 @@ from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import Front, TheFront, TheServices, redactor_of
 from turnwise.gateway.graph_chat.schema import (
     ChatContext,
@@ -16,6 +15,7 @@ from turnwise.gateway.graph_chat.schema import (
     Reply,
     error_responses,
 )
+from turnwise.gateway.openapi import api_router
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest

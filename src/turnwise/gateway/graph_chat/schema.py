@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.errors import EmptyMessage, NothingHere, RequestInvalid, WrongMethod
 from turnwise.facts.sizes import DEEPEST, is_deep
-from turnwise.gateway.documentation import DOCUMENTATION
+from turnwise.gateway.openapi import DOCUMENTATION
 from turnwise.gateway.problems import Problem
 
 
