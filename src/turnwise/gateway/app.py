@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
@@ -21,7 +21,29 @@ from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses
 from turnwise.gateway.middleware.every_request import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.openapi import add_security_schemes, describe
 from turnwise.gateway.problems import Form, register_error_handlers
-from turnwise.gateway.protocol import Protocol
+
+
+@asynccontextmanager
+async def _no_context(_: Front) -> AsyncIterator[None]:
+    yield
+
+
+class Protocol(NamedTuple):
+    """A protocol of the gateway."""
+
+    prefix: str
+    """The path prefix of its routes."""
+    router: APIRouter
+    form: Form
+    """Writes a problem in the protocol's error format."""
+    running: Callable[[Front], AbstractAsyncContextManager[None]] = _no_context
+    """A context that is entered as long as the gateway is served."""
+    top: APIRouter | None = None
+    """Routes outside the prefix."""
+
+    def has(self, path: str) -> bool:
+        """Returns whether the path belongs to this protocol."""
+        return path == self.prefix or path.startswith(self.prefix + "/")
 
 
 def protocols(config: Protocols) -> Iterator[Protocol]:

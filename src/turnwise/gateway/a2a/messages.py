@@ -11,7 +11,7 @@ from turnwise.facts import content as ours
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.a2a.json_values import message_json
-from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
+from turnwise.gateway.shared.content import DEFAULT_TYPE, blob_of
 
 AGENT, USER, CALL = "agent", "user", "callId"
 """Metadata keys. `agent` addresses an agent directly. `user` names the user, for credentials that act for users. `callId` names

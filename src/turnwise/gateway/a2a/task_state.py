@@ -12,7 +12,7 @@ from turnwise.facts.waits import Wait, open_waits, wait_opened_by
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.threads import REFUSED, KnownMessage
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
+from turnwise.gateway.shared.stream import COMPLETE_ENDS, is_shown_to_user, shown_text
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.record.events import origin_of
 

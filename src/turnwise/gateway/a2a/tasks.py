@@ -13,7 +13,7 @@ from turnwise.gateway.a2a.json_values import data_part, json_object
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.task_state import CANCELLED, TaskRecord, blocked_answer, is_output, is_question
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import failure_text
+from turnwise.gateway.shared.stream import failure_text
 from turnwise.runner.record.events import origin_of
 
 METADATA_KEY = "turnwise"

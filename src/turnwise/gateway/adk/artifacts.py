@@ -12,7 +12,7 @@ from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes,
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheFront
 from turnwise.gateway.services import Services
-from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
+from turnwise.gateway.shared.content import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
 router = APIRouter(prefix="/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts", include_in_schema=False)

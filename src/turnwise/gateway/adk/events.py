@@ -15,7 +15,7 @@ from turnwise.facts.waits import is_approval
 from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text
+from turnwise.gateway.shared.stream import COMPLETE_ENDS, failure_text
 
 METADATA_KEY = "turnwise"
 """The key in an event's metadata that holds the selected agent and the reason."""

@@ -24,7 +24,7 @@ from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
 from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, MessageContent, Part, PastEvent
 from turnwise.gateway.services.sessions import left_out_bytes
-from turnwise.gateway.shared.data_urls import DEFAULT_TYPE
+from turnwise.gateway.shared.content import DEFAULT_TYPE
 from turnwise.runner import PastExchange
 from turnwise.tools.names import CONFIRM
 

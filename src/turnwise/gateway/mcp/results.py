@@ -11,7 +11,7 @@ from turnwise.facts.waits import Wait
 from turnwise.gateway.mcp.schema import Answered, Awaited, Failed, Kept, State
 from turnwise.gateway.mcp.session_resources import ArtifactLink
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS, failure_text, is_shown_to_user, joined_text
+from turnwise.gateway.shared.stream import COMPLETE_ENDS, failure_text, is_shown_to_user, joined_text
 from turnwise.runner import Invocation, Result
 
 ARTIFACTS_SHOWN = 100

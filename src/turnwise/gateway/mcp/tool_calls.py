@@ -28,10 +28,9 @@ from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, RECALL, SELECT, agent_o
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.shared.caller_tools import result_value
+from turnwise.gateway.shared.content import result_value
 from turnwise.gateway.shared.packed_ids import digest, new_session
-from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, TextPiece
-from turnwise.gateway.shared.utterances import is_shown_to_user
+from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, TextPiece, is_shown_to_user
 from turnwise.runner import Invocation, Result
 
 CHARACTERS = 300

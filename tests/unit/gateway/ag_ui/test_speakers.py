@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.facts.branch import Branch
 from turnwise.facts.events import Actions, Event
-from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.stream import TurnSteps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

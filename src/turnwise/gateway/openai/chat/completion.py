@@ -24,8 +24,8 @@ from turnwise.gateway.openai.chat.schema import (
 )
 from turnwise.gateway.problems import Problem, request_id_of, status_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.caller_tools import arguments_of
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, joined_text, shown_text, token_usage
+from turnwise.gateway.shared.content import arguments_of
+from turnwise.gateway.shared.stream import COMPLETE_ENDS, DecisionInfo, failure_text, joined_text, shown_text, token_usage
 from turnwise.runner import Invocation, Result
 
 

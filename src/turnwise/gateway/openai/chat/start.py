@@ -6,8 +6,7 @@ from typing import NamedTuple
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.gateway.openai.chat.schema import ChatMessage, ContentPart, ToolCall
 from turnwise.gateway.openai.errors import Where, invalid_parameter, unsupported_tool_error
-from turnwise.gateway.shared.caller_tools import call_of, result_value
-from turnwise.gateway.shared.data_urls import audio_of, blob_of, file_of, why_no_file
+from turnwise.gateway.shared.content import audio_of, blob_of, call_of, file_of, result_value, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
 
 

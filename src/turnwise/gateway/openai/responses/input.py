@@ -11,8 +11,7 @@ from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.openai.errors import Where, invalid_parameter
 from turnwise.gateway.openai.responses.compaction import COMPACTION, compacted_input
 from turnwise.gateway.openai.responses.ids import CallId, ResponseId, parse_call_id, parse_response_id
-from turnwise.gateway.shared.caller_tools import call_of, result_value
-from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
+from turnwise.gateway.shared.content import audio_of, blob_of, call_of, data_url, file_of, result_value, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
 from turnwise.transcript.view import as_text
 

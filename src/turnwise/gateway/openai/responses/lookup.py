@@ -26,7 +26,7 @@ from turnwise.gateway.services import Services
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 PARAMETERS_ATTRIBUTE = "openai.response"
 """The message attribute that stores the request's own parameters. The other attributes are the request's metadata."""

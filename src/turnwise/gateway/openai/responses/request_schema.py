@@ -21,7 +21,7 @@ from turnwise.gateway.openai.errors import (
     log_probabilities_error,
     unsupported_tool_error,
 )
-from turnwise.gateway.shared.caller_tools import offered_tool
+from turnwise.gateway.shared.content import offered_tool
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 RETURNED_UNCHANGED = (

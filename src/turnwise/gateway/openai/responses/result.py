@@ -22,9 +22,18 @@ from turnwise.gateway.openai.responses.schema import (
     Tokens,
 )
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.caller_tools import arguments_of
-from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, Waiting
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
+from turnwise.gateway.shared.content import arguments_of
+from turnwise.gateway.shared.stream import (
+    COMPLETE_ENDS,
+    DecisionInfo,
+    MessageCompleted,
+    ReaderStream,
+    StreamItem,
+    Waiting,
+    failure_text,
+    shown_text,
+    token_usage,
+)
 
 
 class Items:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 Status = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]

@@ -33,8 +33,8 @@ from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
-from turnwise.gateway.services.lineage import PREFIX, message_ids
 from turnwise.gateway.services.messages import MessageRequest
+from turnwise.gateway.shared.exchanges import PREFIX, message_ids
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
 

@@ -14,7 +14,7 @@ from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import final_response
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 NAME = ResponseId("s", "m")
 BEHIND = DecisionInfo(session_id="s", message_id="m")

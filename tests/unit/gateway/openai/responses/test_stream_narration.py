@@ -15,7 +15,7 @@ from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.stream import ResponseEvents, Wire
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 NAME = ResponseId("s", "m")
 VIEW = Redactor(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))
