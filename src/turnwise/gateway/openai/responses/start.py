@@ -19,18 +19,20 @@ from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import SELECTING_MODEL, agent_of_model
-from turnwise.gateway.openai.responses.ids import (
+from turnwise.gateway.openai.responses.input import ReadInput, read_input
+from turnwise.gateway.openai.responses.response import (
     UNSTORED,
     ResponseId,
+    as_missing,
+    context_of,
     created_at,
     new_message,
+    new_response,
     parse_response_id,
+    services_of_response,
     unstored_session,
 )
-from turnwise.gateway.openai.responses.input import ReadInput, read_input
-from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, services_of_response
-from turnwise.gateway.openai.responses.request_schema import Create
-from turnwise.gateway.openai.responses.schema import ResponseObject
+from turnwise.gateway.openai.responses.schema import Create, ResponseObject
 from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.messages import MessageRequest

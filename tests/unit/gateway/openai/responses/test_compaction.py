@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestTooLarge
-from turnwise.gateway.openai.responses.compaction import (
+from turnwise.gateway.openai.responses.input import (
     MOST_BYTES,
     CompactedInput,
     compact_items,

@@ -10,8 +10,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.openai.responses.ids import ResponseId
-from turnwise.gateway.openai.responses.result import final_response
+from turnwise.gateway.openai.responses.response import ResponseId, final_response
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.stream import DecisionInfo
