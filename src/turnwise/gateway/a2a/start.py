@@ -12,10 +12,9 @@ from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.waits import Wait
-from turnwise.gateway.a2a.lookup import find_task, services_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
-from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
+from turnwise.gateway.a2a.tasks import FINAL_STATES, TaskRecord, find_task, services_of_task
 from turnwise.gateway.front import Front
 from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest
