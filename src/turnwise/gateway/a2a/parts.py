@@ -1,4 +1,4 @@
-"""Renders Turnwise content as A2A parts. Pure: the caller supplies the files."""
+"""Writes Turnwise content as A2A parts, and the protocol's values and messages as JSON. Pure: the caller supplies the files."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.adk.apps import UserServices, check_app
-from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
+from turnwise.gateway.adk.events import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheFront
 from turnwise.gateway.services import Services

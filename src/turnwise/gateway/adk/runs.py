@@ -14,8 +14,7 @@ from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.waits import waits_of
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.events import EventWriter, write_events
-from turnwise.gateway.adk.parts import MESSAGE, message_of
+from turnwise.gateway.adk.events import MESSAGE, EventWriter, message_of, write_events
 from turnwise.gateway.adk.schema import RunBody, json_of, json_response, stream_error
 from turnwise.gateway.front import Front, IdempotencyKey, TheFront, TheServices, redactor_of
 from turnwise.gateway.services import Services

@@ -9,8 +9,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
 from turnwise.gateway.adk.apps import UserServices, check_app
-from turnwise.gateway.adk.events import write_events
-from turnwise.gateway.adk.parts import past_exchanges
+from turnwise.gateway.adk.events import past_exchanges, write_events
 from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, json_response
 from turnwise.gateway.front import Front, TheFront, redactor_of
 from turnwise.gateway.redaction import Redactor

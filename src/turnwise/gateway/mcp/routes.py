@@ -22,7 +22,7 @@ from turnwise.facts.gateway import GatewayConfig, McpConfig
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.mcp.request import http_request
 from turnwise.gateway.mcp.server import server_for
-from turnwise.gateway.mcp.tool_changes import ToolChanges
+from turnwise.gateway.mcp.tool_list import ToolChanges
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 JSON = "application/json"

@@ -32,7 +32,7 @@ from turnwise.gateway.mcp import session_resources, tool_list
 from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.request import Context, RequestFactory
 from turnwise.gateway.mcp.tool_calls import call
-from turnwise.gateway.mcp.tool_changes import ToolChanges
+from turnwise.gateway.mcp.tool_list import ToolChanges
 from turnwise.gateway.problems import INTERNAL
 from turnwise.wire.messages import MOST_CHARACTERS
 
