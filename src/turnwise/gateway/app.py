@@ -15,10 +15,16 @@ from turnwise.facts.gateway import Protocols, Switch
 from turnwise.gateway import adk, api, graph_chat, openai, openapi
 from turnwise.gateway.console import FIXED, console_router
 from turnwise.gateway.front import Front, caller_of
-from turnwise.gateway.middleware.accounting import AccessLog, OpenRequests
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
-from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.every_request import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.requests import AccessLog, OpenRequests, RequestIds, TraceContext
+from turnwise.gateway.middleware.responses import (
+    CompressedJson,
+    HeadRequests,
+    PendingRequests,
+    ProblemResponses,
+    SecurityHeaders,
+    ShutdownResponses,
+)
 from turnwise.gateway.openapi import add_security_schemes, describe
 from turnwise.gateway.problems import Form, register_error_handlers
 

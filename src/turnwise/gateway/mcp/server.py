@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.gateway import McpConfig
-from turnwise.gateway.mcp import session_resources, tool_list
+from turnwise.gateway.mcp import resources, tool_list
 from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.request import Context, RequestFactory
 from turnwise.gateway.mcp.tool_calls import call
@@ -75,13 +75,13 @@ def server_for(app: str, config: McpConfig, request_for: RequestFactory, changes
         return await call(context, request_for(context), params, agents=agents)
 
     async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await session_resources.list_sessions(request_for(context), _cursor(params))
+        return await resources.list_sessions(request_for(context), _cursor(params))
 
     async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return session_resources.templates()
+        return resources.templates()
 
     async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await session_resources.read_resource(request_for(context), params.uri, context.protocol_version)
+        return await resources.read_resource(request_for(context), params.uri, context.protocol_version)
 
     async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
         """Converts exceptions to protocol errors. Unexpected ones are only described in the log."""
