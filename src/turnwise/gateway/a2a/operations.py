@@ -40,8 +40,7 @@ from turnwise.facts.callers import Permission
 from turnwise.facts.events import LIMIT, Event
 from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.a2a.card import extended_card
-from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
-from turnwise.gateway.a2a.parts import MOST_INLINE
+from turnwise.gateway.a2a.messages import MOST_INLINE, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId, operation_request
 from turnwise.gateway.a2a.start import SentMessage, send_message
 from turnwise.gateway.a2a.stream import StreamItem, TaskStream, history_of

@@ -25,7 +25,7 @@ from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import visible
-from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.messages import PartWriter
 from turnwise.gateway.a2a.request import PROTOCOL_VERSION, VERSION_HEADER, OperationRequest, TaskId
 from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.tasks import TaskRecord, files_of, find_task, live_task_record, task_of, update_of

@@ -34,11 +34,12 @@ from turnwise.gateway.a2a.messages import (
     check_type,
     invalid_field,
     json_of,
+    message_json,
     message_of,
     object_of,
+    task_page_json,
 )
 from turnwise.gateway.a2a.operations import Operations
-from turnwise.gateway.a2a.parts import message_json, task_page_json
 from turnwise.gateway.a2a.request import VERSION_HEADER, OperationRequest, check_version, context_of
 from turnwise.gateway.a2a.stream import StreamItem
 from turnwise.gateway.front import Front, TheFront, UserServices, redactor_of

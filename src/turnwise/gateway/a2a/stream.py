@@ -7,8 +7,7 @@ from a2a.types import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, Ta
 
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.messages import invalid_field
-from turnwise.gateway.a2a.parts import MOST_INLINE, TEXT_TYPE, PartWriter
+from turnwise.gateway.a2a.messages import MOST_INLINE, TEXT_TYPE, PartWriter, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.start import SentMessage
 from turnwise.gateway.a2a.tasks import (

@@ -16,7 +16,7 @@ from turnwise.facts.errors import ArtifactError, Forbidden, InvocationMissing, N
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import visible
 from turnwise.facts.waits import Wait, open_waits, wait_opened_by
-from turnwise.gateway.a2a.parts import (
+from turnwise.gateway.a2a.messages import (
     MOST_INLINE,
     TEXT_TYPE,
     File,

@@ -1,4 +1,4 @@
-"""Completes responses: errors in the format of the path's protocol, the end at shutdown, security headers, HEAD, and compression."""
+"""Completes responses: errors in the format of the path's protocol, the end at shutdown, security headers, HEAD, gzip."""
 
 import asyncio
 import gzip

@@ -11,7 +11,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.messages import PartWriter
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.tasks import RecordStatus, TaskRecord, answer_of, task_of, update_of
 from turnwise.gateway.redaction import FAILED, Redactor
