@@ -257,7 +257,7 @@ class PartWriter:
 
     def _data(self, part: ours.DataPart) -> Part:
         rendered = data_part(part.data, part.name or "")
-        if rendered.HasField("data") and not self.accepts(JSON_TYPE) and self.accepts(TEXT_TYPE):
+        if rendered.HasField("data") and not self.accepts(PLAIN_JSON) and self.accepts(TEXT_TYPE):
             return Part(text=to_json(part.data, inf_nan_mode="null").decode(), media_type=TEXT_TYPE, filename=part.name or "")
         return rendered
 
@@ -285,7 +285,6 @@ def referenced_files(events: Iterable[Event]) -> list[FileId]:
     return list(dict.fromkeys((part.name, part.version) for part in parts if not part.name.startswith(URL_PREFIXES)))
 
 
-JSON_TYPE = "application/json"
 DEEPEST = 30
 """Maximum nesting of a structured value. Readers stop at depth 100, and each level costs them two or three."""
 EXACT = 2**53
@@ -316,10 +315,10 @@ def data_part(value: JsonValue, name: str = "") -> Part:
     """Returns a value as a data part, or as JSON text if protobuf cannot represent it exactly."""
     if not is_deep(value, DEEPEST) and _is_exact(value):
         try:
-            return Part(data=ParseDict(value, Value()), media_type=JSON_TYPE, filename=name)
+            return Part(data=ParseDict(value, Value()), media_type=PLAIN_JSON, filename=name)
         except (ParseError, ValueError, OverflowError):
             pass
-    return Part(text=to_json(value, inf_nan_mode="null").decode(), media_type=JSON_TYPE, filename=name)
+    return Part(text=to_json(value, inf_nan_mode="null").decode(), media_type=PLAIN_JSON, filename=name)
 
 
 def _with_integers(value: Any) -> Any:
