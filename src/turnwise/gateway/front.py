@@ -19,6 +19,8 @@ from turnwise.gateway.services import Services, SharedState
 from turnwise.runner import Runner
 from turnwise.telemetry.metrics import Metrics
 
+log = logging.getLogger("turnwise.gateway")
+
 
 class Front(NamedTuple):
     """One app with its configuration and what its requests share."""
@@ -145,8 +147,6 @@ STORE_SECONDS = 5.0
 """Timeout of the check's write to the store."""
 CACHE_SECONDS = 1.0
 """How long a success is cached. Each check commits to the store, and anyone may request one."""
-
-log = logging.getLogger("turnwise.gateway")
 
 
 class HealthCheck:

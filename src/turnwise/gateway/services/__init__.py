@@ -11,7 +11,7 @@ from turnwise.gateway.services.agents import Addressees, Agents, Linting, LintRe
 from turnwise.gateway.services.artifacts import Artifacts
 from turnwise.gateway.services.background import BackgroundTasks, CachedResults, Locks
 from turnwise.gateway.services.conversations import Conversations, RefusedRequests
-from turnwise.gateway.services.decisions import KEPT_SECONDS, DecisionFeed, Decisions, Reports, Reviews
+from turnwise.gateway.services.decisions import REPORT_SECONDS, DecisionFeed, Decisions, Reports, Reviews
 from turnwise.gateway.services.definitions import Definitions
 from turnwise.gateway.services.experiments import Analyses, Experiments
 from turnwise.gateway.services.invocations import Invocations, Tasks
@@ -47,7 +47,7 @@ class SharedState:
         self.push_feed = PushFeed(runner, self.issuer)
         self.decision_feed = DecisionFeed(runner)
         self.analyses = Analyses(self.detached)
-        self.reports = CachedResults[DecisionReport](self.detached, seconds=KEPT_SECONDS)
+        self.reports = CachedResults[DecisionReport](self.detached, seconds=REPORT_SECONDS)
         self.lint_reports = CachedResults[LintReport](self.detached)
 
 

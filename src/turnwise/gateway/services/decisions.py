@@ -25,6 +25,8 @@ from turnwise.ports.labels import Labels
 from turnwise.ports.stores import PAGE_BYTES
 from turnwise.runner import Runner
 
+log = logging.getLogger("turnwise.gateway")
+
 EVENTS_PER_READ = 100
 """How many events each read fetches when looking for the newest decision."""
 
@@ -32,8 +34,7 @@ EVENTS_PER_READ = 100
 class Decisions:
     """Searches, returns and labels decisions with the caller's rights.
 
-    All methods raise Forbidden and the store's
-    errors.
+    All methods raise Forbidden and the store's errors.
     """
 
     def __init__(self, runner: Runner, scope: SessionScope) -> None:
@@ -294,16 +295,14 @@ class Reviews:
         return scope.session("decisions:label", place.session)
 
 
-PERIOD_SECONDS = 0.5
+FEED_SECONDS = 0.5
 """The interval of the reads while there are followers."""
-OVERLAP = timedelta(seconds=3)
+FEED_OVERLAP = timedelta(seconds=3)
 """Each read goes back so far, because a decision is stored a moment after its time."""
-MOST = 100
+FEED_ROWS = 100
 """The most decisions of one read."""
-WAITING = 5
+FEED_WAITING = 5
 """The most reads that a slow follower has waiting."""
-
-log = logging.getLogger("turnwise.gateway")
 
 
 class DecisionBatch:
@@ -328,7 +327,7 @@ class _Follower:
 
     def __init__(self, user: str | None) -> None:
         self.user = user
-        self.queue: asyncio.Queue[DecisionBatch] = asyncio.Queue(WAITING)
+        self.queue: asyncio.Queue[DecisionBatch] = asyncio.Queue(FEED_WAITING)
 
     def offer(self, batch: DecisionBatch) -> None:
         """Adds the batch; drops it if it is empty or the follower is too slow."""
@@ -363,20 +362,20 @@ class DecisionFeed:
                 self._task = None
 
     async def _read(self) -> None:
-        """Reads new decisions every PERIOD_SECONDS until it is cancelled. Problems of the store are logged."""
+        """Reads new decisions every FEED_SECONDS until it is cancelled. Problems of the store are logged."""
         began = datetime.now(UTC)
         self._seen.clear()
         while True:
             try:
-                await self._publish_new(max(began, datetime.now(UTC) - OVERLAP))
+                await self._publish_new(max(began, datetime.now(UTC) - FEED_OVERLAP))
             except TurnwiseError as problem:
                 log.warning("new decisions could not be read: %s", problem)
-            await asyncio.sleep(PERIOD_SECONDS)
+            await asyncio.sleep(FEED_SECONDS)
 
     async def _publish_new(self, since: datetime) -> None:
         """Reads the decisions since a time and gives each follower those that it has not seen and may follow."""
         filter_ = DecisionFilter(since=since)
-        page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=MOST)
+        page = await self._runner.store.decisions.search(self._runner.app, filter=filter_, limit=FEED_ROWS)
         fresh = [each for each in reversed(page.items) if _name(each) not in self._seen]
         self._seen = {name: at for name, at in self._seen.items() if at >= since}
         self._seen |= {_name(each): each.created_at for each in fresh}
@@ -392,7 +391,7 @@ def _name(decision: Decision) -> tuple[str, str, int]:
     return (decision.key.user, decision.key.id, decision.sequence)
 
 
-KEPT_SECONDS = 60.0
+REPORT_SECONDS = 60.0
 """How long a report is shown again: it reads many decisions, and compares messages by meaning."""
 
 

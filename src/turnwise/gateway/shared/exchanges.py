@@ -76,7 +76,7 @@ def joined_instructions(texts: Iterable[str]) -> DataPart | None:
     return DataPart(name=INSTRUCTIONS, data=joined) if joined else None
 
 
-PREFIX = "chat-"
+ID_PREFIX = "chat-"
 _SESSION_DIGITS, _MESSAGE_DIGITS = 16, 32
 
 
@@ -101,7 +101,7 @@ class Match(NamedTuple):
 def session_base(past: Sequence[PastTurn], message: Content) -> str:
     """Returns the prefix of the ids of all sessions that begin with the same message."""
     opening = next((turn.sent for turn in past if turn.sent.parts), message)
-    return PREFIX + sha256(_canonical(opening).encode()).hexdigest()[:_SESSION_DIGITS]
+    return ID_PREFIX + sha256(_canonical(opening).encode()).hexdigest()[:_SESSION_DIGITS]
 
 
 def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
@@ -109,7 +109,7 @@ def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
     digest, ids = b"", []
     for turn in (*past, PastTurn(message)):
         digest = sha256(digest + _canonical(turn.sent).encode()).digest()
-        ids.append(PREFIX + digest.hex()[:_MESSAGE_DIGITS])
+        ids.append(ID_PREFIX + digest.hex()[:_MESSAGE_DIGITS])
         heard = [_without_whitespace(turn.text), [call.call_id for call in turn.calls]]
         digest = sha256(digest + json.dumps(heard).encode()).digest()
     return ids
@@ -203,7 +203,7 @@ def _turn_starts(events: Sequence[Event]) -> list[int]:
 def _is_late_result(event: Event) -> bool:
     """Returns whether the message brings late tool results, and was not sent with a conversation."""
     results = bool(event.content and event.content.tool_results)
-    return results and not origin_of(event.id).message.startswith(PREFIX)
+    return results and not origin_of(event.id).message.startswith(ID_PREFIX)
 
 
 def _is_question(part: Part) -> bool:
@@ -213,7 +213,7 @@ def _is_question(part: Part) -> bool:
 
 def _without_suffix(message_id: str) -> str:
     """Returns the id without the suffix that distinguishes messages with the same content."""
-    return message_id[: len(PREFIX) + _MESSAGE_DIGITS]
+    return message_id[: len(ID_PREFIX) + _MESSAGE_DIGITS]
 
 
 def _without_whitespace(text: str) -> str:

@@ -26,9 +26,9 @@ from turnwise.transcript.view import as_text
 
 Item = Mapping[str, JsonValue]
 COMPACTION = "compaction"
-MOST_BYTES = 4 * 1024 * 1024
+MOST_COMPACTED_BYTES = 4 * 1024 * 1024
 """The maximum size of the packed items as JSON."""
-_VERSION = "1."
+_COMPACTION_VERSION = "1."
 
 
 class ReadInput(NamedTuple):
@@ -342,27 +342,28 @@ def compact_items(after: str | None, items: list[dict[str, JsonValue]]) -> Compa
     """Returns the compaction of the items after a response.
 
     Raises:
-        RequestTooLarge: The items exceed `MOST_BYTES`.
+        RequestTooLarge: The items exceed `MOST_COMPACTED_BYTES`.
     """
     issuer = SystemIssuer()
     written = json.dumps({"after": after, "items": items}, separators=(",", ":")).encode()
-    if len(written) > MOST_BYTES:
+    if len(written) > MOST_COMPACTED_BYTES:
         raise RequestTooLarge(
-            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Continue from a response instead."
+            f"The items have {len(written):,} bytes, {MOST_COMPACTED_BYTES:,} can be compacted.",
+            fix="Continue from a response instead.",
         )
     packed = base64.urlsafe_b64encode(zlib.compress(written)).decode()
-    item = CompactionItem(id=issuer.new_id("cmp"), encrypted_content=_VERSION + packed)
+    item = CompactionItem(id=issuer.new_id("cmp"), encrypted_content=_COMPACTION_VERSION + packed)
     return Compaction(id=issuer.new_id("compaction"), created_at=seconds(issuer.now()), output=[item])
 
 
 def compacted_input(item: Any) -> CompactedInput | None:
     """Returns the content of a compaction item; None if it was not made here."""
     given = item.get("encrypted_content")
-    if not isinstance(given, str) or not given.startswith(_VERSION):
+    if not isinstance(given, str) or not given.startswith(_COMPACTION_VERSION):
         return None
     unpacking = zlib.decompressobj()
     try:
-        written = unpacking.decompress(base64.urlsafe_b64decode(given.removeprefix(_VERSION)), MOST_BYTES)
+        written = unpacking.decompress(base64.urlsafe_b64decode(given.removeprefix(_COMPACTION_VERSION)), MOST_COMPACTED_BYTES)
         return CompactedInput.model_validate_json(written)
     except (binascii.Error, zlib.error, ValueError):
         return None

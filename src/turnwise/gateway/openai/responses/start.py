@@ -36,7 +36,7 @@ from turnwise.gateway.openai.responses.schema import Create, ResponseObject
 from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.shared.exchanges import PREFIX, message_ids
+from turnwise.gateway.shared.exchanges import ID_PREFIX, message_ids
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
 
@@ -128,7 +128,7 @@ async def _start_elsewhere(
         with suppress(InvocationMissing, SessionMissing):
             return await _start_after(services, draft, received.after, new)
     call = received.call if received.message.tool_results else None
-    if call is not None and not call.session.startswith(PREFIX):
+    if call is not None and not call.session.startswith(ID_PREFIX):
         draft = draft._replace(session=call.session)
         named = services.scope.named
         answering = services.for_user(call.user if named is None else named).messages.start(draft)
