@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.learning.sequential import differences
+from turnwise.learning.experiment_statistics import differences
 
 ALPHA, LEAST = 0.05, 100
 FALSE_ALARMS, POWER = 0.05, 0.80

@@ -23,7 +23,7 @@ from turnwise.learning.cases import Case, read_cases
 from turnwise.learning.label_signals import Found, label_of
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
-from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.measures import chosen_of
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy

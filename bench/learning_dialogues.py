@@ -21,13 +21,13 @@ from turnwise.facts.content import Content
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.adaptation import Scored, contextual_stage
 from turnwise.learning.cases import Case, read_cases
+from turnwise.learning.draft_gain import Difference, paired_difference
 from turnwise.learning.evaluate import evaluate
-from turnwise.learning.intervals import Difference, paired_difference
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import learn
-from turnwise.learning.outcomes import Outcome, chosen_of
+from turnwise.learning.measures import Outcome, chosen_of
+from turnwise.learning.tune import Scored, contextual_stage
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.contextual import trained_model as contextual_model

@@ -20,7 +20,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.learning.cases import Case, read_cases, read_examples
 from turnwise.learning.evaluate import evaluate
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.measures import Outcome
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.ports.model import ModelReply, ModelRequest
 from turnwise.selection.cascade import Cascade

@@ -21,8 +21,7 @@ from bench.splice import PART, splice
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.cases import Case, read_cases, read_examples
-from turnwise.learning.evaluate import History, count, evaluate
-from turnwise.learning.evaluation_result import Evaluation, evaluation, subject_of
+from turnwise.learning.evaluate import Evaluation, History, count, evaluate, evaluation, subject_of
 from turnwise.learning.tune import decisions, tuned
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade

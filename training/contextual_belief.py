@@ -8,9 +8,9 @@ from contextual_dialogues import Dialogue, Step
 from contextual_rollout import Ears
 from numpy.typing import NDArray
 
-from turnwise.matching.solver import minimize
+from turnwise.matching.heads import minimize
 from turnwise.selection.contextual.belief import CUES, FLOOR, TrackingWeights, switch_features
-from turnwise.selection.contextual.build_turn import joined_text
+from turnwise.selection.contextual.situation import joined_text
 from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.meaning import TextReading
 

@@ -35,15 +35,10 @@ class Case(NamedTuple):
 
 
 class Table:
-    """Many cases as arrays of one width; missing candidates are masked.
+    """Many cases as arrays of one width; missing candidates are masked."""
 
-    `known`: the weights of a model that the fit adds to; None = none.
-    """
-
-    def __init__(self, cases: Sequence[Case], known: Coefficients | None = None) -> None:
+    def __init__(self, cases: Sequence[Case]) -> None:
         count = len(cases)
-        self.offset = np.zeros((count, WIDTH + 1), np.float32)
-        self._known = known
         self.claims = np.zeros((count, WIDTH, len(CLAIMS)), np.float32)
         self.mask = np.zeros((count, WIDTH), np.float32)
         self.context = np.zeros((count, _CONTEXT), np.float32)
@@ -66,9 +61,6 @@ class Table:
         self.mask[place, : len(kept)] = 1.0
         self.context[place] = np.concatenate([found.turn, found.conversation])
         self.active[place] = kept.index(found.active) if found.active is not None else -1
-        if self._known is not None and found.active is not None:
-            utilities, nobody = utilities_of(self._known, found)
-            self.offset[place, : len(kept)], self.offset[place, WIDTH] = utilities[kept], nobody
         self.target[place] = kept.index(case.target) if case.target >= 0 else WIDTH + (0 if case.target == NOBODY else 1)
 
     def __len__(self) -> int:
@@ -83,7 +75,6 @@ class _Batch(NamedTuple):
     active: NDArray[np.int64]
     target: NDArray[np.int64]
     weight: NDArray[np.float32]
-    offset: NDArray[np.float32]
 
 
 def _start(hidden: int, seed: int) -> Arrays:
@@ -111,7 +102,6 @@ def _step(at: Arrays, batch: _Batch) -> tuple[float, Arrays]:
     on = batch.going > 0
     scores[rows[on], batch.active[on]] += (batch.context @ at["stay"] + gates[:, -2])[on]
     scores[on, WIDTH] = (batch.context @ at["nobody"] + gates[:, -1])[on]
-    scores += batch.offset
     scores -= scores.max(axis=1, keepdims=True)
     shares = np.exp(scores)
     shares /= shares.sum(axis=1, keepdims=True)
@@ -152,19 +142,13 @@ def fit(
     hidden: int = 12,
     epochs: int = 8,
     seed: int = 7,
-    penalty: float = DECAY,
-    only: Sequence[str] | None = None,
     told: Callable[[int, float], None] | None = None,
 ) -> Coefficients:
-    """Fits the coefficients. only: the claims that get a weight, with the full penalty; None = all. told: called with each
-    epoch and its mean loss.
-    """
-    weighed = np.ones(len(CLAIMS), bool) if only is None else np.isin(CLAIMS, only)
-    lighter = LIGHTER if only is None else LIGHTER | {"claims": 1.0}
+    """Fits the coefficients. told: called with each epoch and its mean loss."""
     claim_scale = _spread(table.claims[table.mask > 0])
     context_scale = _spread(table.context)
     at = _start(hidden, seed)
-    at["claims"][_FIXED] = claim_scale[_FIXED] * weighed[_FIXED]
+    at["claims"][_FIXED] = claim_scale[_FIXED]
     first = {name: np.zeros_like(value) for name, value in at.items()}
     second = {name: np.zeros_like(value) for name, value in at.items()}
     chance = np.random.default_rng(seed)
@@ -176,15 +160,13 @@ def fit(
             batch = _Batch(
                 table.claims[picked] / claim_scale, table.mask[picked], table.context[picked] / context_scale,
                 table.going[picked], table.active[picked], table.target[picked], table.weight[picked],
-                table.offset[picked],
             )  # fmt: skip
             loss, gradient = _step(at, batch)
             losses.append(loss)
             step += 1
             rate = RATE * 0.5 * (1.0 + np.cos(np.pi * min(step / total, 1.0)))
-            gradient["claims"] *= weighed
             for name, value in gradient.items():
-                slope = value + penalty * lighter.get(name, 1.0) * at[name]
+                slope = value + DECAY * LIGHTER.get(name, 1.0) * at[name]
                 first[name] = np.asarray(0.9 * first[name] + 0.1 * slope, np.float32)
                 second[name] = np.asarray(0.999 * second[name] + 0.001 * slope**2, np.float32)
                 moved = first[name] / (1.0 - 0.9**step) / (np.sqrt(second[name] / (1.0 - 0.999**step)) + 1e-8)
@@ -198,32 +180,6 @@ def fit(
         at["claims"] / claim_scale, at["stay"] / context_scale, at["nobody"] / context_scale, at["smalltalk"] / around,
         at["mixing"] / context_scale[:, None], gates,
     )  # fmt: skip
-
-
-def utilities_of(known: Coefficients, found: Features) -> tuple[NDArray[np.float64], float]:
-    """Returns a model's utilities of the candidates and of out of scope, during a conversation."""
-    assert found.active is not None
-    context = np.concatenate([found.turn, found.conversation])
-    gates = np.tanh(context @ known.mixing) @ known.gates
-    utilities = found.claims @ (known.claims + gates[:-2])
-    utilities[found.active] += context @ known.stay + gates[-2]
-    return utilities, float(context @ known.nobody + gates[-1])
-
-
-def extended(known: Coefficients, more: Coefficients, new: Sequence[str]) -> Coefficients:
-    """The model whose utilities are the sum of both models' utilities during a conversation.
-
-    Without a conversation the model stays as it was known, but for the features in `new`.
-    """
-    fresh = np.isin(CLAIMS, new)
-    return Coefficients(
-        claims=known.claims + more.claims * fresh,
-        stay=known.stay + more.stay,
-        nobody=known.nobody + more.nobody,
-        smalltalk=known.smalltalk,
-        mixing=np.concatenate([known.mixing, more.mixing], axis=1),
-        gates=np.concatenate([known.gates, more.gates], axis=0),
-    )
 
 
 def blended(fits: Sequence[Coefficients]) -> Coefficients:

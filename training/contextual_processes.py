@@ -25,9 +25,8 @@ from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual.belief import TrackingWeights
-from turnwise.selection.contextual.build_turn import joined_text
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.situation import Situation, is_empty
+from turnwise.selection.contextual.situation import Situation, is_empty, joined_text
 from turnwise.selection.contextual.trained_model import Model
 from turnwise.selection.contextual.wording import AgentNames
 from turnwise.selection.meaning import Meaning, TextReading

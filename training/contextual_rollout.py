@@ -11,11 +11,19 @@ from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case
 
 from turnwise.facts.sessions import RECENT_MESSAGES, OpenMatter, matters_after
 from turnwise.selection.contextual.belief import TrackingWeights
-from turnwise.selection.contextual.build_turn import READ_MATTERS, joined_text, read_clauses, read_matters
-from turnwise.selection.contextual.clauses import clauses_of
 from turnwise.selection.contextual.features import Features, features
-from turnwise.selection.contextual.situation import EarlierMessage, Roster, Situation, Turn, build_situation
-from turnwise.selection.contextual.wording import AgentNames, read_message, read_reply
+from turnwise.selection.contextual.situation import (
+    READ_MATTERS,
+    EarlierMessage,
+    Roster,
+    Situation,
+    Turn,
+    build_situation,
+    joined_text,
+    read_clauses,
+    read_matters,
+)
+from turnwise.selection.contextual.wording import AgentNames, clauses_of, read_message, read_reply
 from turnwise.selection.meaning import TextReading
 
 GENERAL = "\x00general"

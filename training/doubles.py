@@ -13,7 +13,7 @@ from contextual_talks import company
 
 from turnwise.learning.cases import Case, Turn, read_examples
 from turnwise.learning.evaluate import evaluate
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.measures import Outcome
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 

@@ -30,7 +30,7 @@ from encoder_pairs import Pair, Pairs
 from safetensors.numpy import save_file
 from torch.nn import functional
 
-from turnwise.matching.encoder import source
+from turnwise.matching.encoder import export
 from turnwise.matching.encoder.wordpiece import WordPiece
 
 PAIRS = 50_000
@@ -115,7 +115,7 @@ def copy_model(base: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(base) as archive:
         names = archive.namelist()
-        (root,) = (PurePosixPath(name).parent for name in names if PurePosixPath(name).name == source.WEIGHTS_FILE)
+        (root,) = (PurePosixPath(name).parent for name in names if PurePosixPath(name).name == export.WEIGHTS_FILE)
         for name in names:
             inside = PurePosixPath(name)
             if inside.is_relative_to(root):
@@ -137,14 +137,14 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(THREADS)
     torch.manual_seed(given.seed)
-    base = source.load(given.base, max_tokens=LONGEST)
+    base = export.load(given.base, max_tokens=LONGEST)
     talks = [name for number, name in enumerate(companies()) if given.third is None or number % 3 != given.third]
     model = PackedBert(base.weights, WordPiece(base.vocabulary, **base.tokenizer), base.shape.layers, base.shape.heads)
     fit(model, Pairs(given.data, given.seed, clinc150=not given.without_clinc150, talks=talks), given.pairs)
     copy_model(given.base, given.out)
     fitted = {name: to_numpy(tensor) for name, tensor in model.weights.items()}
     save_file(fitted, given.out / "fitted.safetensors")
-    save_file(mean(base.weights, fitted, given.share), given.out / source.WEIGHTS_FILE)
+    save_file(mean(base.weights, fitted, given.share), given.out / export.WEIGHTS_FILE)
     print(f"\n{given.out}")
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from turnwise.matching import smalltalk, strangers
+from turnwise.matching import novelty, smalltalk
 from turnwise.matching.encoder import onnx_encoder
 
 
@@ -10,7 +10,7 @@ def use(folder: Path) -> None:
     """Makes this process read the folder's files instead of the packaged ones. What was read before is forgotten."""
     onnx_encoder.SHIPPED = folder
     smalltalk.MODEL_FILE = folder / smalltalk.MODEL_FILE.name
-    strangers.TEXTS_FILE = folder / strangers.TEXTS_FILE.name
-    strangers.VECTORS_FILE = folder / strangers.VECTORS_FILE.name
-    for read in (smalltalk._shipped, strangers._texts, strangers._sample):
+    novelty.TEXTS_FILE = folder / novelty.TEXTS_FILE.name
+    novelty.VECTORS_FILE = folder / novelty.VECTORS_FILE.name
+    for read in (smalltalk._shipped, novelty._texts, novelty._sample):
         read.cache_clear()

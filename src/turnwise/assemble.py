@@ -31,7 +31,7 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.memory import MemoryConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
-from turnwise.learning.experiment_control import watch_experiment
+from turnwise.learning.experiments import watch_experiment
 from turnwise.ports.agent import Agent
 from turnwise.ports.definitions import DefinitionStore
 from turnwise.ports.encoder import Encoder

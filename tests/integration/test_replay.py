@@ -9,8 +9,7 @@ from runner_play import ask, key, runners
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
-from turnwise.learning.replay import OBSTACLES, Redecision, places, replay
-from turnwise.learning.replay_result import ReplayCounter, ReplayResult
+from turnwise.learning.replay import OBSTACLES, Redecision, ReplayCounter, ReplayResult, places, replay
 from turnwise.ports.agent import Agent
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy

@@ -21,10 +21,8 @@ from turnwise.matching.smalltalk import wording as small_talk
 from turnwise.matching.spelling import SpellingCorrector
 from turnwise.matching.text_features import text_features
 from turnwise.selection.clarify import Choice, read_answer
-from turnwise.selection.contextual.requests import split_requests
-from turnwise.selection.contextual.wording import read_message, read_reply
-from turnwise.selection.conversational import comparable_name
-from turnwise.selection.next_tag import NextTagFilter, take_next
+from turnwise.selection.contextual.wording import read_message, read_reply, split_requests
+from turnwise.selection.conversational import NextTagFilter, comparable_name, take_next
 from turnwise.telemetry.logs import redacted
 from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, fenced
 from turnwise.transcript.trimming import cut

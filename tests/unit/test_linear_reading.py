@@ -18,7 +18,7 @@ import turnwise
 PACKAGES = ("guardrails", "matching", "selection", "transcript", "flows", "telemetry")
 EXEMPT = {
     "turnwise.matching.sentences._LIST_MARK": "it reads a bounded number of characters before a full stop",
-    "turnwise.matching.terms._NAMED": "it is matched at the beginning of a text alone, with bounded repeats",
+    "turnwise.matching.recall._NAMED": "it is matched at the beginning of a text alone, with bounded repeats",
     "turnwise.matching.sentences._NUMBER": "it is matched at the beginning of a text alone",
     "turnwise.selection.phrases._CLAUSE": "it reads agents' cards, at most 2,000 characters of one text",
     "turnwise.transcript.fences._MARKED": "it is matched with a whole text alone, from its beginning",

@@ -11,7 +11,7 @@ from turnwise.facts.definitions import MadeOfTemplates, ReplyTemplate
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import End, Event
 from turnwise.facts.name_suggestions import did_you_mean
-from turnwise.matching.slots import SlotPattern
+from turnwise.matching.patterns import SlotPattern
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from turnwise.config.definition_editor import DefinitionEditor
     from turnwise.facts.definitions import AnyDefinition
     from turnwise.learning.evaluate import Gate
-    from turnwise.learning.replay_result import ReplayResult
+    from turnwise.learning.replay import ReplayResult
     from turnwise.learning.trial import Trial
     from turnwise.ports.decisions import DecisionFilter
 

@@ -38,8 +38,7 @@ def export(
     before you pass it on.
     """
     from turnwise.cli import terminal
-    from turnwise.learning.export_cases import case_data, scored
-    from turnwise.learning.export_parquet import parquet
+    from turnwise.learning.export_cases import case_data, parquet, scored
 
     if output is not None:
         check_writable(output, "--output")

@@ -7,7 +7,7 @@ from rich.text import Text
 from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.cli.text_layout import fit_table
-from turnwise.learning.evaluation_result import Evaluation, Subject
+from turnwise.learning.evaluate import Evaluation, Subject
 from turnwise.learning.measures import ByGroup, Confusion, Measures
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5

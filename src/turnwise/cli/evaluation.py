@@ -10,8 +10,7 @@ from turnwise.cli.progress_bars import progress_bar, work_bar
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from turnwise.learning.evaluate import History
-    from turnwise.learning.evaluation_result import Evaluation
+    from turnwise.learning.evaluate import Evaluation, History
     from turnwise.selection.cascade import Cascade
     from turnwise.selection.policy import PolicySpec
 
@@ -44,8 +43,7 @@ async def evaluate_files(
         ConfigError: something else in the configuration is invalid.
     """
     from turnwise.learning.cases import read_cases, unknown_agents
-    from turnwise.learning.evaluate import count, evaluate
-    from turnwise.learning.evaluation_result import evaluation, subject_of
+    from turnwise.learning.evaluate import count, evaluate, evaluation, subject_of
     from turnwise.learning.tune import decisions, tuned
 
     judged = read_cases(cases, by)
@@ -68,7 +66,7 @@ async def keep(work: "Coroutine[Any, Any, Evaluation]", config: Path | None, cas
         ConfigError: the session store keeps no records. Nothing was evaluated then.
     """
     from turnwise.cli.records import ACTOR, open_records
-    from turnwise.learning.kept_evaluations import keep_evaluation
+    from turnwise.learning.evaluate import keep_evaluation
 
     try:
         async with open_records(config) as records:

@@ -10,8 +10,8 @@ from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.cli.text_layout import fit_table
 from turnwise.facts.experiments import METRICS, ExperimentRecord
+from turnwise.learning.experiment_statistics import Paired
 from turnwise.learning.experiments import Comparison, ExperimentResult
-from turnwise.learning.paired import Paired
 
 
 def record_data(record: ExperimentRecord) -> dict[str, Any]:

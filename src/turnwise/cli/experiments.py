@@ -88,7 +88,7 @@ def show(
     from turnwise.cli import terminal
     from turnwise.cli.experiment_output import result_lines
     from turnwise.cli.text_layout import wrap
-    from turnwise.learning.report.experiment_page import experiment_page
+    from turnwise.learning.report.pages import experiment_page
 
     if report is not None:
         check_writable(report, "--report")
@@ -107,8 +107,7 @@ async def _show(config: Path | None, name: str) -> "ExperimentResult":
     """Returns an experiment's result."""
     from datetime import UTC, datetime
 
-    from turnwise.learning.experiment_control import find_experiment
-    from turnwise.learning.experiments import read_result
+    from turnwise.learning.experiments import find_experiment, read_result
 
     async with _open(config) as opened:
         record = await find_experiment(opened.store, opened.app, name)
@@ -150,7 +149,7 @@ def promote(
     async def change(opened: _AppExperiments) -> "ExperimentRecord":
         from datetime import UTC, datetime
 
-        from turnwise.learning.experiment_control import promote as promoted
+        from turnwise.learning.experiments import promote as promoted
 
         return await promoted(opened.store, opened.app, name, arm, datetime.now(UTC), actor=ACTOR)
 
@@ -169,7 +168,7 @@ def rollback(
     async def change(opened: _AppExperiments) -> "ExperimentRecord":
         from datetime import UTC, datetime
 
-        from turnwise.learning.experiment_control import roll_back
+        from turnwise.learning.experiments import roll_back
 
         return await roll_back(opened.store, opened.app, name, datetime.now(UTC), actor=ACTOR, reason=reason)
 
@@ -183,7 +182,7 @@ def stop(name: _Name, config: ConfigOption = None, as_json: JsonOption = False) 
     async def change(opened: _AppExperiments) -> "ExperimentRecord":
         from datetime import UTC, datetime
 
-        from turnwise.learning.experiment_control import stop as stopped
+        from turnwise.learning.experiments import stop as stopped
 
         return await stopped(opened.store, opened.app, name, datetime.now(UTC), actor=ACTOR)
 

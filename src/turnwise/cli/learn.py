@@ -197,7 +197,7 @@ async def _log(runner: "Runner", reads: _Reads) -> "LogTraffic":
 async def _count_draft(runner: "Runner", cases: list[Path], found: "Learned") -> int | None:
     """Counts that these judging cases were used for one more draft, in the audit log. None without such a log."""
     from turnwise.cli.records import ACTOR
-    from turnwise.learning.wear import count_draft
+    from turnwise.learning.draft_gain import count_draft
     from turnwise.ports.holds import RecordStore
 
     if not found.judged_at or not isinstance(runner.store, RecordStore):

@@ -12,10 +12,9 @@ from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.config.learned_drafts import StoredDrafts
 from turnwise.facts.callers import ApiKey
-from turnwise.learning.intervals import Difference
+from turnwise.learning.draft_gain import WORN, Difference
 from turnwise.learning.learn import Learned
 from turnwise.learning.proposals import Proposal
-from turnwise.learning.wear import WORN
 
 AGENTS_SHOWN, EXAMPLES_SHOWN, _EXAMPLE = 12, 5, 80
 

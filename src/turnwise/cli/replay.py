@@ -13,7 +13,7 @@ from turnwise.cli.shell_completion import policy_names
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.learning.replay_result import ReplayResult
+    from turnwise.learning.replay import ReplayResult
     from turnwise.ports.decisions import DecisionFilter
     from turnwise.selection.policy import PolicySpec
 
@@ -73,8 +73,8 @@ def replay(
     from turnwise.cli.replay_output import result_lines
     from turnwise.cli.text_layout import wrap
     from turnwise.learning.evaluate import missed
-    from turnwise.learning.replay_result import FIGURES
-    from turnwise.learning.report.replay_page import replay_page
+    from turnwise.learning.replay import FIGURES
+    from turnwise.learning.report.pages import replay_page
     from turnwise.ports.decisions import DecisionFilter
 
     if session is not None and user is None:
@@ -112,8 +112,7 @@ async def _replay(
     from turnwise.cli.options import open_app
     from turnwise.cli.progress_bars import work_bar
     from turnwise.learning.cases import read_examples
-    from turnwise.learning.replay import places, replay as replayed
-    from turnwise.learning.replay_result import ReplayCounter
+    from turnwise.learning.replay import ReplayCounter, places, replay as replayed
 
     tree = read_examples(agents) if agents else None
     async with open_app(config) as app:

@@ -8,8 +8,7 @@ from turnwise.cli.eval_output import percent
 from turnwise.cli.rendering import styled
 from turnwise.cli.terminal import one_line
 from turnwise.cli.text_layout import fit_table
-from turnwise.learning.replay import OBSTACLES
-from turnwise.learning.replay_result import ReplayResult
+from turnwise.learning.replay import OBSTACLES, ReplayResult
 
 FLIPS_SHOWN, _EXAMPLE = 20, 60
 

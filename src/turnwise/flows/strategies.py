@@ -19,8 +19,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.flows.argument_checks import check_text
 from turnwise.flows.tasks.result_types import validation_problems
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection.conversational import comparable_name, matching_name
-from turnwise.selection.next_tag import take_next
+from turnwise.selection.conversational import comparable_name, matching_name, take_next
 from turnwise.selection.verdicts import abstained, chosen, shortened
 
 _MAX_CHARACTERS = 4_000

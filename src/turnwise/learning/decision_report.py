@@ -1,32 +1,55 @@
-"""Reports on the decisions of an app's traffic: misroutes, out of scope, conflicts of patterns, drift (behaviour H2)."""
+"""Reports on the decisions of an app's traffic: misroutes, out of scope, conflicts of patterns, drift (behaviour H2).
+
+Messages that no agent takes are grouped by meaning, with a proposed name for each group: what many ask for and no agent does.
+"""
 
 import asyncio
+import math
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
 from turnwise.learning.collect_signals import MAX_DECISIONS, Step, newest_decisions, no_step
-from turnwise.learning.emerging import Group, group_texts, words_of
-from turnwise.learning.estimates import Estimate, Estimator
+from turnwise.learning.estimates import ASKED, Estimate, Estimator, Judged, judged
 from turnwise.learning.export_cases import redacted
-from turnwise.learning.judged import ASKED, Judged, judged
 from turnwise.learning.measures import Bin
+from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
+from turnwise.matching.recall import terms
 from turnwise.ports.decisions import Decision
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.patterns import pattern_index
 from turnwise.selection.vectors import vectors_of
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 SAMPLE = 20_000
 """How many texts are grouped by meaning, and compared with patterns: drawn at random from those that were read."""
 EXAMPLES, PAIRS, WEEKS, TENTHS = 3, 50, 52, 10
 _TEXT_CHARACTERS = 200
 _SURE = 0.6
+
+_MEANT = frozenset({"smalltalk", "direct_routing", "reply", "tool_result"})
+"""Methods by which the default agent is the right one."""
+
+ALIKE = 0.55
+"""The least cosine of a message to the middle of its group."""
+LEAST_GROUP, MOST_GROUPS, GROUP_EXAMPLES = 3, 20, 4
+"""The fewest messages of a group, how many groups are returned, and how many examples each has."""
+_MOST_CENTRES = 2_000
+_NAME_WORDS = 2
+_BLOCK = 512
+_WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +109,16 @@ class Week:
     """How many had a confidence below 0.6."""
     right: int = 0
     wrong: int = 0
+
+
+class Group(NamedTuple):
+    """Messages that ask for much the same."""
+
+    name: str
+    """The words that are typical of them, as an agent's name."""
+    count: int  # type: ignore[assignment]  # hides a tuple method that is not used here
+    examples: tuple[str, ...]
+    """Different ones, those in the middle of the group first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,10 +261,6 @@ class _Examples:
             self.texts[redacted(_cut(text))] = None
 
 
-_MEANT = frozenset({"smalltalk", "direct_routing", "reply", "tool_result"})
-"""Methods by which the default agent is the right one."""
-
-
 async def decision_report(
     store: SessionStore,
     app: str,
@@ -350,3 +379,83 @@ def _shown(texts: Sequence[str]) -> tuple[str, ...]:
 def _cut(text: str) -> str:
     text = text.strip()
     return text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
+
+
+def group_texts(texts: Sequence[str], vectors: "NDArray[np.float32]", everywhere: Mapping[str, int], total: int) -> list[Group]:
+    """Returns groups of messages with much the same meaning, the largest first.
+
+    Each message joins the nearest group if it is near enough, else it begins one; then all messages join the nearest group
+    once more. The same messages in the same order give the same groups.
+
+    Args:
+        texts: The messages.
+        vectors: A unit vector of each, of shape (messages, dimensions).
+        everywhere: In how many messages of all traffic each word occurs.
+        total: The number of these messages.
+    """
+    import numpy as np
+
+    if not texts:
+        return []
+    centres = _centres(vectors)
+    joined, cosines = _nearest(vectors, centres)
+    groups = []
+    for number in range(len(centres)):
+        members = np.flatnonzero((joined == number) & (cosines >= ALIKE))
+        if len(members) >= LEAST_GROUP:
+            inner = members[np.argsort(-cosines[members], kind="stable")]
+            said = [texts[index] for index in inner.tolist()]
+            groups.append(Group(_group_name(said, everywhere, total), len(said), tuple(_different(said))))
+    return sorted(groups, key=lambda group: (-group.count, group.name))[:MOST_GROUPS]
+
+
+def _centres(vectors: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    """Returns the unit vectors of the groups, after one pass over the messages."""
+    import numpy as np
+
+    sums = np.zeros((min(len(vectors), _MOST_CENTRES), vectors.shape[1]), np.float32)
+    centres, count = np.zeros_like(sums), 0
+    for vector in vectors:
+        cosines = centres[:count] @ vector
+        best = int(cosines.argmax()) if count else -1
+        if count and (cosines[best] >= ALIKE or count == len(sums)):
+            at = best
+        else:
+            at, count = count, count + 1
+        sums[at] += vector
+        centres[at] = sums[at] / max(float(np.linalg.norm(sums[at])), 1e-9)
+    return centres[:count]
+
+
+def _nearest(vectors: "NDArray[np.float32]", centres: "NDArray[np.float32]") -> "tuple[NDArray[np.intp], NDArray[np.float32]]":
+    """Returns the nearest group of each message, and its cosine. It works in blocks, to bound the memory."""
+    import numpy as np
+
+    joined, cosines = np.empty(len(vectors), np.intp), np.empty(len(vectors), np.float32)
+    for start in range(0, len(vectors), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        found = vectors[rows] @ centres.T
+        joined[rows], cosines[rows] = found.argmax(axis=1), found.max(axis=1)
+    return joined, cosines
+
+
+def _group_name(said: Sequence[str], everywhere: Mapping[str, int], total: int) -> str:
+    """Returns the words that are frequent in the group and rare elsewhere, in the order of their first message."""
+    inside = Counter(word for text in said for word in words_of(text))
+    scores = {word: count / len(said) * math.log((1 + total) / (1 + everywhere.get(word, 0))) for word, count in inside.items()}
+    best = sorted(scores, key=lambda word: (-scores[word], word))[:_NAME_WORDS]
+    return "_".join(best) or "others"
+
+
+def words_of(text: str) -> set[str]:
+    """Returns the different words of a text, without frequent ones."""
+    return {word for word in _WORD.findall(normalize(text, fold=True)) if _tells(word)}
+
+
+@lru_cache(maxsize=65_536)
+def _tells(word: str) -> bool:
+    return bool(terms(word))
+
+
+def _different(said: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(text.strip() for text in said))[:GROUP_EXAMPLES]

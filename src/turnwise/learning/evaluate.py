@@ -1,4 +1,7 @@
-"""Runs evaluation cases through a policy, with the same decisions as in production."""
+"""Evaluation: runs cases through a policy, with the same decisions as in production, and checks gates (behaviour H1).
+
+An evaluation is the outcomes with their measures and subject. Its figures may be kept in the app's audit log, for comparison.
+"""
 
 import asyncio
 import math
@@ -6,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -15,8 +18,8 @@ from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, fold
 from turnwise.learning.cases import Case, Turn
-from turnwise.learning.measures import Latency, Measures, OutOfScope
-from turnwise.learning.outcomes import Outcome, chosen_of, novelty_of, ranking_of
+from turnwise.learning.measures import Latency, Measures, Outcome, OutOfScope, chosen_of, measure, novelty_of, ranking_of
+from turnwise.ports.audit import Act, Audit
 from turnwise.selection.cascade import Cascade, moved_positions
 
 History = Literal["own", "true"]
@@ -27,6 +30,25 @@ Step = Callable[[], None]
 
 _WHEN = datetime(2000, 1, 1, tzinfo=UTC)
 _NEW = Session(app="eval", user="eval", id="eval", created_at=_WHEN, updated_at=_WHEN)
+
+KEYS = (
+    *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "by", "confusions"}),
+    *(f"nobody.{key}" for key in OutOfScope._fields),
+    *(f"latency_ms.{key}" for key in Latency._fields),
+)
+"""The measures that can be gated. `by_method.<method>.cases` and `.accuracy` can be gated too."""
+
+CONFUSIONS = 50
+"""Maximum number of confusions in the data."""
+BEFORE, AFTER = "accuracy_before", "accuracy_after"
+"""Keys of `tuned` for the validation accuracy before and after tuning; they are not changes."""
+_DIGITS = 6
+
+EVALUATED = "evaluation.stored"
+"""The act that the audit log keeps of each evaluation."""
+KEPT_CONFUSIONS, KEPT_FILES = 20, 20
+"""The most confusions, and names of files, that are kept."""
+_FIGURES = ("cases", "accuracy", "in_scope_accuracy", "switch_accuracy", "stay_accuracy", "ece")
 
 
 def count(cases: Iterable[Case]) -> int:
@@ -126,12 +148,59 @@ def _event(id_: str, author: str, number: int) -> Event:
     return Event(id=id_, author=author, invocation_id=f"invocation-{number}", created_at=_WHEN)
 
 
-KEYS = (
-    *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "by", "confusions"}),
-    *(f"nobody.{key}" for key in OutOfScope._fields),
-    *(f"latency_ms.{key}" for key in Latency._fields),
-)
-"""The measures that can be gated. `by_method.<method>.cases` and `.accuracy` can be gated too."""
+class Subject(NamedTuple):
+    """The evaluated policy and data."""
+
+    policy: str
+    fingerprint: str
+    agents: int
+    """Number of agents, without the default agent."""
+    examples: int
+    """Total number of examples."""
+    history: str
+    tuned: dict[str, JsonValue] | None = None
+    """Changes made by tuning; None without validation cases."""
+    unknown: Mapping[str, int] = {}
+    """Agents in cases that the tree lacks, with their number of turns."""
+
+    @property
+    def tuning(self) -> str | None:
+        """Returns the tuning's changes as one line of text; None without validation cases."""
+        if self.tuned is None:
+            return None
+        pairs = {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in self.tuned.items()}
+        if not self.tuned.keys() - {BEFORE, AFTER}:
+            pairs.pop(AFTER, None)
+            return "; ".join(["nothing was better, what was set before stays", *(f"{key} {pairs[key]}" for key in pairs)])
+        return ", ".join(f"{key} {value}" for key, value in pairs.items())
+
+
+class Evaluation(NamedTuple):
+    """The outcomes in order, their measures, and the subject."""
+
+    subject: Subject
+    outcomes: Sequence[Outcome]
+    measures: Measures
+
+    def data(self) -> dict[str, JsonValue]:
+        """Returns the measures and the subject as plain data, with at most 50 confusions. Shares are 0 to 1."""
+        shown = self.measures._replace(confusions=self.measures.confusions[:CONFUSIONS])
+        data: dict[str, JsonValue] = {**_plain(shown), **_plain(self.subject)}
+        return data
+
+
+def evaluation(subject: Subject, outcomes: Sequence[Outcome]) -> Evaluation:
+    """Returns the evaluation of these outcomes."""
+    return Evaluation(subject, outcomes, measure(outcomes))
+
+
+def subject_of(cascade: Cascade, history: str, unknown: Mapping[str, int], tuned: dict[str, JsonValue] | None) -> Subject:
+    """Returns the subject of an evaluation of this cascade."""
+    tree = cascade.tree
+    default = cascade.spec.default or tree.root
+    examples = sum(len(card.examples) + len(card.learned) + sum(len(skill.examples) for skill in card.skills) for card in tree)
+    agents = sum(card.name != default for card in tree)
+    return Subject(cascade.spec.name, cascade.fingerprint, agents, examples, history, tuned, dict(unknown))
 
 
 class Gate(NamedTuple):
@@ -205,3 +274,52 @@ def figure(data: Mapping[str, JsonValue], key: str) -> float | None:
 
 def _holds(gate: Gate, value: float) -> bool:
     return value <= gate.bound if gate.at_most else value >= gate.bound
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON data, with rounded numbers."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: _plain(each) for key, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+class KeptEvaluation(NamedTuple):
+    """An evaluation that was kept."""
+
+    id: int
+    """Increases with time."""
+    at: datetime
+    actor: str
+    figures: Mapping[str, JsonValue]
+
+
+async def keep_evaluation(audit: Audit, app: str, actor: str, found: Evaluation, files: Sequence[str]) -> None:
+    """Keeps the figures of an evaluation, without the texts of its cases. Raises StoreError.
+
+    Args:
+        audit: The audit log of the app.
+        app: The app.
+        actor: The evaluator's name.
+        found: The evaluation.
+        files: The names of the files of cases.
+    """
+    measures, subject = found.measures, found.subject
+    confusions: list[JsonValue] = [
+        {"expected": each.expected, "chosen": each.chosen, "count": each.count}
+        for each in measures.confusions[:KEPT_CONFUSIONS]
+    ]
+    details: dict[str, JsonValue] = {name: getattr(measures, name) for name in _FIGURES}
+    details |= {"out_of_scope_f1": measures.nobody.f1, "confusions": confusions, "files": list(files[:KEPT_FILES])}
+    details |= {"policy": subject.policy, "fingerprint": subject.fingerprint}
+    details |= {"agents": subject.agents, "examples": subject.examples}
+    await audit.record(app, Act(actor, EVALUATED, details=details))
+
+
+async def kept_evaluations(audit: Audit, app: str, *, limit: int) -> list[KeptEvaluation]:
+    """Returns the newest evaluations that were kept, newest first. Raises StoreError."""
+    page = await audit.list(app, action=EVALUATED, limit=limit)
+    return [KeptEvaluation(each.id, each.at, each.actor, each.details) for each in page.items]

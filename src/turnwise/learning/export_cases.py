@@ -1,14 +1,17 @@
-"""Exports labelled decisions as cases, with the conversations before them (behaviours H2, E4)."""
+"""Exports labelled decisions as cases, with the conversations before them, in JSON Lines or Parquet (behaviours H2, E4)."""
 
 import hashlib
+import io
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 
 from pydantic import JsonValue
 
 from turnwise.access.records import record_store_of
+from turnwise.facts.errors import MissingExtra
 from turnwise.facts.events import USER, Event
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import LAST_REPLY_CHARACTERS, RECENT_MESSAGES, SessionKey
@@ -21,6 +24,9 @@ from turnwise.ports.stores import PAGE_BYTES, SessionStore
 
 _EVENTS = 1_000
 _ID_DIGITS = 16
+
+COLUMNS = ("dialogue", "turn", "system", "user", "agent")
+"""The dialogue's id; the index in it, from 0; the reply before the message; the message; the right agent, null if unknown."""
 
 
 async def labelled_cases(store: SessionStore, app: str, default: str, *, since: datetime | None = None) -> AsyncIterator[Case]:
@@ -97,3 +103,21 @@ def case_data(case: Case) -> dict[str, JsonValue]:
 def scored(cases: Iterable[Case]) -> int:
     """Returns the number of labelled messages."""
     return sum(turn.agent is not None for case in cases for turn in case.turns)
+
+
+def parquet(cases: Iterable[Case]) -> bytes:
+    """Returns the cases as a Parquet file, with the columns `COLUMNS`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    try:
+        arrow, files = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtra("Writing Parquet files", "parquet") from error
+    rows = [(case.dialogue, at, turn.system, turn.user, turn.agent) for case in cases for at, turn in enumerate(case.turns)]
+    schema = arrow.schema([(name, arrow.int32() if name == "turn" else arrow.string()) for name in COLUMNS])
+    table = arrow.table([[row[at] for row in rows] for at in range(len(COLUMNS))], schema=schema)
+    written = io.BytesIO()
+    files.write_table(table, written)
+    return written.getvalue()

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
-from turnwise.learning.adaptation import Scored, adapted_options
-from turnwise.learning.intervals import LEVEL, Difference, paired_difference
+from turnwise.learning.draft_gain import LEVEL, Difference, paired_difference
 from turnwise.learning.labelled import (
     CappedCredential,
     Labelled,
     Split,
+    Trust,
     capped,
     capped_credentials,
     split,
+    trust_in,
     without_contradictions,
 )
 from turnwise.learning.proposals import KINDS_OF_PROPOSALS, Proposal, Proposer
-from turnwise.learning.trust import Trust, trust_in
-from turnwise.learning.tune import Tunable, TunedOption, tuned_options, with_tuned
+from turnwise.learning.tune import Scored, Tunable, TunedOption, adapted_options, tuned_options, with_tuned
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.vectors import encode_checked
 

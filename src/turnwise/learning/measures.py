@@ -1,17 +1,69 @@
-"""Quality measures of decisions. All shares are 0 to 1; None where there is nothing to measure."""
+"""Outcomes, which are decisions compared with the expected agent, and their quality measures.
+
+All shares are 0 to 1; None where there is nothing to measure.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from turnwise.learning.outcomes import Outcome
+from turnwise.facts.selections import Candidate, Selection
+from turnwise.selection.policy import SEVERAL
 
 BINS = 15
 EXAMPLE_CHARACTERS = 200
 MAX_GROUPS = 50
 """How many groups of cases a key has in the figures."""
+
+
+class Outcome(NamedTuple):
+    """A decision on a case."""
+
+    text: str
+    expected: str | None
+    """The right agent; None = out of scope."""
+    agent: str
+    """The agent that got the message."""
+    chosen: str | None
+    """The same; None for the default agent or a clarifying question, which count as out of scope."""
+    ranked: tuple[tuple[str, float], ...] = ()
+    """Agents with scores, 0 to 1, best first, without the default agent. The chosen one leads with the decision's confidence.
+    """
+    novelty: float = 0.0
+    """Probability, 0 to 1, that the message is out of scope."""
+    method: str = ""
+    ms: float = 0.0
+    """Duration of the decision in milliseconds."""
+    dialogue: str | None = None
+    """The dialogue's id; None for a single message."""
+    turn: int = 0
+    """Index in the dialogue, from 0."""
+    scored: bool = True
+    """False for a turn with an unknown right agent."""
+    reason: str = ""
+    also: tuple[str, ...] = ()
+    """Other agents that the decision names for the message, in order."""
+    also_expected: tuple[str, ...] | None = None
+    """Other agents that the message has requests for; None = not labelled."""
+    groups: Mapping[str, str] = {}
+    """The case's group by each key that the figures are grouped by."""
+
+    @property
+    def right(self) -> bool:
+        """Returns whether the message went to the right agent."""
+        return self.chosen == self.expected
+
+    @property
+    def best(self) -> str | None:
+        """Returns the best-scored agent; None when none has a score."""
+        return self.ranked[0][0] if self.ranked else None
+
+    @property
+    def confidence(self) -> float:
+        """Returns the confidence of the best-scored agent."""
+        return self.ranked[0][1] if self.ranked else 0.0
 
 
 class OutOfScope(NamedTuple):
@@ -136,6 +188,46 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         by=by_groups(scored),
         confusions=confusions(scored),
     )
+
+
+def chosen_of(selection: Selection, default: str) -> str | None:
+    """Returns the chosen agent; None for the default agent or a clarifying question.
+
+    For a message with requests for several agents, this is the first of them.
+    """
+    agent = selection.verdicts[-1].agent if selection.method == SEVERAL and selection.verdicts else selection.agent
+    return None if selection.outcome == "clarify" or agent == default else agent
+
+
+def ranking_of(selection: Selection, default: str) -> tuple[tuple[str, float], ...]:
+    """Returns all agents with a score, best first.
+
+    The chosen agent leads. Then come the candidates of the deciding verdict, then those of earlier verdicts, the latest first:
+    a stage that left the decision to the next one knew less.
+    """
+    found: dict[str, float] = {}
+    chosen = chosen_of(selection, default)
+    if chosen is not None:
+        found[chosen] = selection.confidence
+    for verdict in reversed(selection.verdicts):
+        for candidate in _best_first(verdict.candidates):
+            if candidate.agent != default:
+                found.setdefault(candidate.agent, candidate.score)
+    return tuple(found.items())
+
+
+def novelty_of(selection: Selection, default: str) -> float:
+    """Returns the probability that the message is out of scope.
+
+    This is the novelty of the last verdict with one, plus the small-talk confidence when small talk went to the default agent.
+    Without a novelty, it is 1 minus the best score.
+    """
+    said = [verdict.novelty for verdict in selection.verdicts if verdict.novelty is not None]
+    if said:
+        chats = selection.method == "smalltalk" and selection.agent == default
+        return min(said[-1] + selection.confidence, 1.0) if chats else said[-1]
+    ranked = ranking_of(selection, default)
+    return 1.0 - ranked[0][1] if ranked else 1.0
 
 
 def share(truths: Iterable[bool]) -> float | None:
@@ -308,3 +400,7 @@ def coverage(scored: Iterable[Outcome]) -> list[tuple[float, float]]:
         right += sum(outcome.best == outcome.expected for outcome in those)
         points.append((done / len(ordered), right / done))
     return points
+
+
+def _best_first(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    return sorted(candidates, key=lambda candidate: -candidate.score)

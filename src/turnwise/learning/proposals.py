@@ -12,8 +12,7 @@ from pydantic import JsonValue
 from turnwise.facts.cards import AgentCard, LearnedExample
 from turnwise.facts.tree import AgentTree
 from turnwise.guardrails.personal_data import KINDS, find
-from turnwise.learning.labelled import NEARLY_EQUAL, Labelled
-from turnwise.learning.trust import Trust
+from turnwise.learning.labelled import NEARLY_EQUAL, Labelled, Trust
 from turnwise.learning.tune import TunedOption, with_tuned
 from turnwise.matching.patterns import PatternIndex
 from turnwise.selection.cascade import Cascade

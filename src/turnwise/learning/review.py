@@ -9,7 +9,7 @@ from turnwise.facts.labels import OPERATOR, Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.learning.collect_signals import newest_decisions
-from turnwise.learning.outcomes import ranking_of
+from turnwise.learning.measures import ranking_of
 from turnwise.ports.decisions import Decision
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade

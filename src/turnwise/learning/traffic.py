@@ -10,12 +10,12 @@ from turnwise.facts.errors import ConfigError
 from turnwise.facts.labels import BY_USER, OPERATOR, SIGNAL, Label, LabelledDecision
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.learning.adaptation import Scored, contextual_stage
 from turnwise.learning.cases import Case
 from turnwise.learning.evaluate import evaluate
 from turnwise.learning.labelled import MOST_LABELS, Labelled
-from turnwise.learning.outcomes import Outcome, chosen_of
+from turnwise.learning.measures import Outcome, chosen_of
 from turnwise.learning.replay import Place, replay
+from turnwise.learning.tune import Scored, contextual_stage
 from turnwise.ports.decisions import DecisionFilter
 from turnwise.ports.holds import RecordStore
 from turnwise.ports.stores import SessionStore

@@ -13,8 +13,7 @@ from pydantic import JsonValue
 from turnwise.facts.definitions import AnyDefinition, Definition
 from turnwise.learning.lint import lint, texts_of
 from turnwise.learning.lint_examples import Finding
-from turnwise.learning.replay import Place, Step, no_step, replay
-from turnwise.learning.replay_result import COMPARED, ReplayCounter, ReplayResult
+from turnwise.learning.replay import COMPARED, Place, ReplayCounter, ReplayResult, Step, no_step, replay
 from turnwise.matching.normalize import normalize
 from turnwise.ports.stores import SessionStore
 from turnwise.selection.cascade import Cascade

@@ -1,6 +1,6 @@
-"""A disk cache of phrases' vectors and fitted matchers, so that a new process does not compute them again.
+"""Caches of phrases' vectors and fitted matchers: their protocol, and a disk cache. Every cached value can be computed again.
 
-The cache is a folder of `.npz` files that can be deleted at any time. Files contain no texts: the key of a text is the
+The disk cache is a folder of `.npz` files that can be deleted at any time. Files contain no texts: the key of a text is the
 first half of its SHA-256. Files are immutable; each is written under a temporary name and renamed atomically, so several
 processes may start at once. A file that is damaged, truncated, or written or changed by another user is ignored and
 created again.
@@ -19,7 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import platformdirs
@@ -120,6 +120,38 @@ class Vectors:
         blocks, numbers = self.rows.beside(other.rows)
         made._set(np.concatenate([self.keys, other.keys]), blocks, numbers)
         return made
+
+
+class IndexCache(Protocol):
+    """Its methods are called from threads. They do not raise: an unusable cache acts as an empty one."""
+
+    def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
+        """Returns the cached vectors among these keys (`text_keys`)."""
+        ...
+
+    def store_vectors(self, encoder: str, vectors: Vectors) -> bool:
+        """Stores vectors and returns whether that succeeded."""
+        ...
+
+    def matcher(self, fingerprint: str) -> Arrays | None:
+        """Returns the arrays of the matcher with this fingerprint; None when there is none."""
+        ...
+
+    def store_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Stores a matcher's arrays."""
+        ...
+
+    def remove_matcher(self, fingerprint: str) -> None:
+        """Removes a matcher with invalid arrays."""
+        ...
+
+    def claim(self, fingerprint: str) -> bool:
+        """Returns whether this process fits that matcher; others wait for it. The claim ends after a while: repeat it."""
+        ...
+
+    def release(self, fingerprint: str) -> None:
+        """Ends the claim."""
+        ...
 
 
 class DiskCache:

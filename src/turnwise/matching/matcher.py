@@ -1,20 +1,21 @@
-"""The matcher: learns from phrases which label a text belongs to."""
+"""The matcher: learns from phrases, grouped by label, which label a text belongs to."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.blocks import Blocks, labels_of
 from turnwise.matching.heads import (
     HELD_OUT,
     LABELLED,
     Classes,
     Floats,
     Head,
+    Tick,
     balanced,
     class_sums,
     directions,
@@ -24,16 +25,17 @@ from turnwise.matching.heads import (
 )
 from turnwise.matching.index import EXACT_PHRASES, Index, OverlaidIndex
 from turnwise.matching.lexical import Lexicon
-from turnwise.matching.match import Match, Nearest, Phrase
+from turnwise.matching.match import GroupedPhrases, Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
 from turnwise.matching.novelty import (
     FEW,
     FEWEST,
     UNLIKE_APP,
     Gate,
-    default_gate,
+    Strangers,
     fit_gate,
-    fit_gate_by_strangers,
+    gate_by_strangers,
+    gate_for,
     signals,
     tune_gate,
 )
@@ -43,26 +45,74 @@ from turnwise.matching.scorers import (
     SCORERS,
     SHORTLISTED_ABOVE,
     FittedScorers,
+    PatchedScorers,
     ScorerOutput,
     TrainingSet,
     fit_scorers,
+    fit_stand_ins,
     nearest_by_label,
     prepare,
 )
-from turnwise.matching.solver import Tick
-from turnwise.matching.stand_ins import PatchedScorers, fit_stand_ins
-from turnwise.matching.strangers import Strangers
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
 _ONE_FOLD_ABOVE_PHRASES, _ONE_FOLD_ABOVE_LABELS = 5_000, 500
 _MAX_HELD_OUT, _HELD_OUT_AT_ONCE, _SCORED_AT_ONCE = 2_000, 250, 50
 _CHUNK = 500
-_NEVER = -1e6  # a score that no label has
 
 Progress = Callable[[float], None]
 Encode = Callable[[Sequence[str]], AnyVectors]
 """Returns one row of length 1 for each text."""
+
+
+class Blocks(NamedTuple):
+    """Phrases by label. The phrases of a label are in sequence."""
+
+    phrases: Sequence[Phrase]
+    labels: tuple[str, ...]
+    starts: Classes
+    """First phrase of each label, and the end."""
+    groups: Sequence[Sequence[Phrase]]
+    """The phrases of each label."""
+
+    @classmethod
+    def of(cls, phrases: Sequence[Phrase]) -> "Blocks":
+        groups = _groups(phrases)
+        starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+        return cls(phrases, tuple(group[0].label for group in groups), starts, groups)
+
+    def bounds(self, label: int) -> tuple[int, int]:
+        return int(self.starts[label]), int(self.starts[label + 1])
+
+    def unchanged(self, before: "Blocks") -> Classes:
+        """Returns for each label its number before; -1 = its phrases changed, or it is new."""
+        known = {label: number for number, label in enumerate(before.labels)}
+        olds = [known.get(label, -1) for label in self.labels]
+        numbers = np.array(olds, np.int64)
+        for number, (old, group) in enumerate(zip(olds, self.groups, strict=True)):
+            if old >= 0 and before.groups[old] is not group and before.groups[old] != group:
+                numbers[number] = -1
+        return numbers
+
+    def places_in(self, before: "Blocks", columns: Classes) -> Classes:
+        """Returns for each phrase where its label has the same text before; -1 = nowhere. `columns` is from `unchanged`."""
+        shifts = np.where(columns < 0, 0, before.starts[columns] - self.starts[:-1])
+        counts = np.diff(self.starts)
+        places = np.asarray(np.arange(len(self.phrases)) + np.repeat(shifts, counts), np.int64)
+        changed = np.flatnonzero(np.repeat(columns < 0, counts))
+        texts = [(self.phrases[place].label, self.phrases[place].text) for place in changed.tolist()]
+        known = before._places({label for label, _ in texts})
+        places[changed] = [known.get(text, -1) for text in texts]
+        return places
+
+    def _places(self, labels: Collection[str]) -> dict[tuple[str, str], int]:
+        """Returns where the texts of these labels are."""
+        return {
+            (label, self.phrases[place].text): place
+            for number, label in enumerate(self.labels)
+            if label in labels
+            for place in range(*self.bounds(number))
+        }
 
 
 class Matcher:
@@ -311,7 +361,7 @@ def fit(
     scorers = fit_scorers(training, tick)
     exemplary = np.array([phrases[place].kind == "example" for place in selected])
     weights = scorers.weights(np.bincount(training.owners[exemplary], minlength=len(scorers.starts)))
-    gate = _gate_for(phrases)
+    gate = gate_for(phrases)
     if folds:
         evidence, right, counts = np.concatenate(raw_scores), np.concatenate(places), balanced(np.concatenate(owners))
         placed = right >= 0
@@ -319,7 +369,7 @@ def fit(
         gate = fit_gate(gate, signals(evidence), counts)
         if strangers is not None and FEWEST <= len(evidence) < FEW and placed.all():
             far = strangers.unlike(vectors[:], UNLIKE_APP)
-            gate = _gate_by_strangers(gate, evidence, right, counts, scorers, _indexed(phrases, vectors), far)
+            gate = gate_by_strangers(gate, evidence, right, counts, scorers, _indexed(phrases, vectors), far)
         scorers = replace(scorers, stand_ins=fit_stand_ins(evidence[placed], right[placed]))
     del training
     # Last, because it is large: heads on trial are gone by now.
@@ -330,26 +380,8 @@ def fit(
     return Matcher(phrases, index, scorers, weights, gate)
 
 
-def _gate_by_strangers(
-    gate: Gate, evidence: Floats, right: Classes, counts: Floats, scorers: FittedScorers, index: Index, strangers: Strangers
-) -> Gate:
-    """Fits the gate by the held-out examples, as texts of their label and as strangers to the others, and by strangers."""
-    if not strangers.texts or evidence.shape[1] < 2:
-        return gate
-    others = evidence.copy()
-    others[np.arange(len(others)), right] = _NEVER
-    best = np.stack([each.best for each in index.search_many(strangers.vectors)])
-    far = scorers.score(strangers.texts, strangers.vectors, best).raw_scores
-    return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
-
-
 def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:
-    return Matcher(phrases, index, None, np.full(1, _NEAREST_SHARPNESS, np.float32), _gate_for(phrases))
-
-
-def _gate_for(phrases: Sequence[Phrase]) -> Gate:
-    exemplified = {phrase.label for phrase in phrases if phrase.kind == "example"}
-    return default_gate(sum(phrase.label in exemplified for phrase in phrases))
+    return Matcher(phrases, index, None, np.full(1, _NEAREST_SHARPNESS, np.float32), gate_for(phrases))
 
 
 def _indexed(phrases: Sequence[Phrase], vectors: AnyVectors) -> Index:
@@ -434,3 +466,16 @@ def _held_out(
             raw_scores.append(output.raw_scores)
             places.append(output.positions(training.owners[some]))
     return raw_scores, places
+
+
+def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
+    """Returns the labels, in the order of their first phrase."""
+    if isinstance(phrases, GroupedPhrases):
+        return tuple(group[0].label for group in phrases.groups)
+    return tuple(dict.fromkeys(phrase.label for phrase in phrases))
+
+
+def _groups(phrases: Sequence[Phrase]) -> Sequence[Sequence[Phrase]]:
+    if isinstance(phrases, GroupedPhrases):
+        return phrases.groups
+    return [tuple(group) for _, group in itertools.groupby(phrases, key=lambda phrase: phrase.label)]

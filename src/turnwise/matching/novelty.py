@@ -1,15 +1,22 @@
-"""Novelty: the probability that a text is out of scope, which means that it belongs to no label."""
+"""Novelty: the probability that a text is out of scope, which means that it belongs to no label.
 
+Small apps learn how near out-of-scope texts come from strangers: a shipped sample of everyday requests that are nobody's.
+"""
+
+import json
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import Floats
-from turnwise.matching.scorers import COSINE_SCALE, SCORERS
-from turnwise.matching.solver import minimize
+from turnwise.matching.heads import Classes, Floats, minimize
+from turnwise.matching.index import Index
+from turnwise.matching.match import Phrase
+from turnwise.matching.scorers import COSINE_SCALE, SCORERS, FittedScorers
 
 REJECTED = 0.03
 """Default share of in-scope requests that may get a novelty above 0.5."""
@@ -36,6 +43,10 @@ _BELONGING, _NEAREST = 0, 1
 # lose more in-scope requests than it would find others.
 _UNLIKE, _UNLIKE_PER_LOG, _UNLIKE_MOST, _UNLIKE_SCALE = 0.245, 0.034, 20, 0.03
 _NOTHING = -1.0
+_NEVER = -1e6  # a score that no label has
+
+DATA = Path(__file__).parent / "data"
+TEXTS_FILE, VECTORS_FILE = DATA / "strangers.json", DATA / "strangers.npy"
 
 
 class Gate(NamedTuple):
@@ -60,6 +71,18 @@ class Gate(NamedTuple):
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, distance), -40.0, 40.0))))
 
 
+class Strangers(NamedTuple):
+    """Texts that belong to no agent of most apps, with one row of length 1 for each."""
+
+    texts: tuple[str, ...]
+    vectors: NDArray[np.float32]
+
+    def unlike(self, vectors: NDArray[np.float32], limit: float) -> "Strangers":
+        """Returns the strangers with a cosine below the limit to all these vectors: some apps are for such requests."""
+        kept = np.flatnonzero((self.vectors @ vectors.T).max(axis=1, initial=-1.0) < limit)
+        return Strangers(tuple(self.texts[place] for place in kept.tolist()), self.vectors[kept])
+
+
 def default_gate(phrases: int) -> Gate:
     """Returns the gate to use without calibration data: texts that resemble no phrase are out of scope.
 
@@ -68,6 +91,12 @@ def default_gate(phrases: int) -> Gate:
     """
     unlike = np.array(_UNLIKE + _UNLIKE_PER_LOG * math.log(min(max(phrases, 1), _UNLIKE_MOST)))
     return Gate(np.array(_NEAREST), unlike, np.array(_UNLIKE_SCALE), unlike)
+
+
+def gate_for(phrases: Sequence[Phrase]) -> Gate:
+    """Returns the gate before it is fitted, by the number of phrases of labels with examples."""
+    exemplified = {phrase.label for phrase in phrases if phrase.kind == "example"}
+    return default_gate(sum(phrase.label in exemplified for phrase in phrases))
 
 
 def signals(evidence: Floats, scorers: Sequence[str] = SCORERS) -> Floats:
@@ -126,6 +155,19 @@ def fit_gate_by_strangers(gate: Gate, signals: Floats, counts: Floats, *, near: 
     return _curve(sign, out_of_scope, weight) or gate
 
 
+def gate_by_strangers(
+    gate: Gate, evidence: Floats, right: Classes, counts: Floats, scorers: FittedScorers, index: Index, strangers: Strangers
+) -> Gate:
+    """Fits the gate by the held-out examples, as texts of their label and as strangers to the others, and by strangers."""
+    if not strangers.texts or evidence.shape[1] < 2:
+        return gate
+    others = evidence.copy()
+    others[np.arange(len(others)), right] = _NEVER
+    best = np.stack([each.best for each in index.search_many(strangers.vectors)])
+    far = scorers.score(strangers.texts, strangers.vectors, best).raw_scores
+    return fit_gate_by_strangers(gate, signals(evidence), counts, near=signals(others), far=signals(far))
+
+
 def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scope: NDArray[np.bool_]) -> Gate:
     """Fits the gate that handles the most texts correctly: by the right label, or as out of scope.
 
@@ -173,3 +215,25 @@ def _logistic(sign: NDArray[np.float64], out_of_scope: NDArray[np.bool_], weight
 
     slope, bias = minimize(objective, np.zeros(2, np.float32), steps=100, tolerance=1e-6).tolist()
     return slope, bias
+
+
+def shipped_strangers(encoder: str) -> Strangers | None:
+    """Returns the sample with its vectors.
+
+    Args:
+        encoder: The encoder's fingerprint. The vectors are those of the bundled encoder; None for any other one.
+    """
+    known = _texts()
+    return _sample() if known["encoder"] == encoder.partition("@")[0] else None
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(TEXTS_FILE.read_text("utf-8"))
+    return known
+
+
+@lru_cache(maxsize=1)
+def _sample() -> Strangers:
+    vectors = np.load(VECTORS_FILE).astype(np.float32)
+    return Strangers(tuple(_texts()["texts"]), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))

@@ -3,22 +3,26 @@
 An entry's score is a sum. `docs/decisions.md` says how the constants were chosen.
 
 - Words: BM25 as a share of the score that a short entry with every word of the query would have, so from 0 to about 1.
+  A word is a term: folded, without its ending. Frequent words are none.
 - Meaning: the cosine of the entry's vector and the query's.
 - Neighbours: the entries before and after in the same session, so that an answer is found by its question.
 - Speaker: the query names a person, and the entry begins with that name (`Ann: …`).
-- Days: the query names a date, a month or a year, and the entry was noted then or in the week after.
+- Days: the query names a date, a month or a year, and the entry was noted then or in the week after. English and ISO dates.
 """
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.dates import Days, named_days
-from turnwise.matching.terms import SPEAKER, name_word, query_terms
+from turnwise.matching.normalize import strip_invisible, with_few_marks
 
 K1, B = 0.5, 0.3
 WORDS = 1.5
@@ -39,6 +43,49 @@ _AT_ONCE = 512
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+TERM_CHARACTERS = 48
+"""Longer words are cut."""
+ENTRY_TERMS = 512
+"""Maximum number of different words of an entry."""
+QUERY_TERMS = 64
+"""Maximum number of different words of a query."""
+SPEAKER = "@"
+"""The first character of a speaker's name as a term; no word has it."""
+
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_NAMED = re.compile(r"\s*([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}):\s")
+_VOWELS = frozenset("aeiouy")
+_FREQUENT_WORDS = (
+    "a about all also am an and any are as at be been being but by can could did do does doing done don for from had has have"
+    " having he her here hers him his how i if in into is isn it its just ll m many may me might mine more most much must my no"
+    " not of off on only or other our out over own re s same shall she should so some such t than that the their them then"
+    " there these they this those to too up us ve very was we were what when where which who whom whose why will with would"
+    " yes you your yours d didn doesn"
+)
+_FREQUENT = frozenset(_FREQUENT_WORDS.split())
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH_NUMBERS = {month: number for number, month in enumerate(_MONTH_NAMES, 1)}
+_MONTH = (
+    "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?)"
+)
+_YEAR = r"(?:,? (?:of )?(?P<year>(?:19|20)\d\d))?"
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)-(?P<day>\d\d)\b")
+_DAY_FIRST = re.compile(rf"\b(?P<day>\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH}\b{_YEAR}")
+_MONTH_FIRST = re.compile(rf"\b{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?\b(?!:){_YEAR}")
+# "May" and "March" are also verbs: without a day they need a word or a year beside them.
+_IN_MONTH = re.compile(rf"\b(?:in|during|since|until|of|early|mid|late|last|this) {_MONTH}\b{_YEAR}")
+_MONTH_AND_YEAR = re.compile(rf"\b{_MONTH}{_YEAR[:-1]}")
+_IN_YEAR = re.compile(r"\b(?:in|during|of) (?P<year>(?:19|20)\d\d)\b")
+_AGO = re.compile(r"\b(?P<count>\d\d?|an?|one|two|three|four|five|six) (?P<unit>day|week|month)s? ago\b")
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_NEAR = {"today": (0, 0), "yesterday": (1, 1), "last week": (7, 13), "this week": (0, 6), "last month": (28, 61)}
+_DAYS = {"day": 1, "week": 7, "month": 30}
+
+READ_CHARACTERS = 2_000
+"""Days are read up to here."""
 
 
 class Postings(NamedTuple):
@@ -142,6 +189,13 @@ class Ranked:
             (ON_DAY * self.on_day, "of the named time"),
         ]
         return ", ".join(text for value, text in sorted(parts, reverse=True) if value > 0.005)
+
+
+class Days(NamedTuple):
+    """A range of days, both included."""
+
+    first: date
+    last: date
 
 
 def rank(
@@ -278,3 +332,118 @@ def _best(scores: Floats, rows: Numbers, limit: int) -> Numbers:
         least = np.partition(scores[rows], len(rows) - limit)[len(rows) - limit]
         rows = rows[scores[rows] >= least]
     return rows[np.lexsort((-rows, -scores[rows]))][:limit]
+
+
+def terms(text: str) -> Counter[str]:
+    """Returns the words of a text with their counts, at most `ENTRY_TERMS`: the most frequent, else the first.
+
+    A text that begins with `Name:` also has its speaker's name, marked with `SPEAKER`. In scripts without spaces, each pair
+    of adjacent characters is a word.
+    """
+    found = Counter(_words(_folded(text)))
+    named = _NAMED.match(text)
+    if named is not None:
+        found.update({SPEAKER + word[:TERM_CHARACTERS]: 1 for word in _WORD.findall(_folded(named[1]))})
+    return Counter(dict(found.most_common(ENTRY_TERMS))) if len(found) > ENTRY_TERMS else found
+
+
+def query_terms(text: str) -> tuple[str, ...]:
+    """Returns the terms that a query looks up: at most `QUERY_TERMS` words, and as many names of speakers."""
+    folded = _folded(text)
+    words = dict.fromkeys(_words(folded))
+    names = dict.fromkeys(SPEAKER + word[:TERM_CHARACTERS] for word in _WORD.findall(folded) if word not in _FREQUENT)
+    return (*list(words)[:QUERY_TERMS], *list(names)[:QUERY_TERMS])
+
+
+def name_word(name: str) -> str:
+    """Returns the word as which a speaker's name occurs in a text."""
+    return _stem(name.removeprefix(SPEAKER))
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", with_few_marks(strip_invisible(text))).casefold()
+
+
+def _words(folded: str) -> Iterator[str]:
+    """Yields the words' stems without frequent words; scripts without spaces as pairs of characters."""
+    for word in _WORD.findall(folded):
+        unspaced = None if word.isascii() else _UNSPACED.search(word)
+        if unspaced is not None:
+            run = unspaced[0]
+            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        elif word not in _FREQUENT:
+            yield _stem(word)
+
+
+@lru_cache(maxsize=16_384)
+def _stem(word: str) -> str:
+    """Returns an English word without the ending of its plural, tense or participle.
+
+    The result is a key, not a word: forms of one word share it. Memory stores these keys: after a change here, stored entries
+    are neither found nor removed by their words.
+    """
+    word = word[:TERM_CHARACTERS]
+    if len(word) < 4 or not word.isascii():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith("sses"):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) > 2 and not _VOWELS.isdisjoint(rest):
+            word = rest[:-1] if rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
+            break
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 3 and word.endswith("y") else word
+
+
+def named_days(text: str, *, today: date | None = None, years: range = range(0)) -> list[Days]:
+    """Returns the ranges of days that a text names, in the order of their kinds.
+
+    Args:
+        text: Any text; its first 2,000 characters are read.
+        today: The day from which "yesterday" and "last week" count; None ignores such words.
+        years: The years for a date that names none, at most 50.
+    """
+    plain = " ".join(text[:READ_CHARACTERS].lower().split())
+    found = [days for pattern in (_ISO, _DAY_FIRST, _MONTH_FIRST) for days in _days_of_dates(pattern, plain, years)]
+    if not found:
+        found = [days for pattern in (_IN_MONTH, _MONTH_AND_YEAR) for days in _days_of_dates(pattern, plain, years)]
+    if not found:
+        found = [Days(date(year, 1, 1), date(year, 12, 31)) for year in map(int, _IN_YEAR.findall(plain))]
+    return list(dict.fromkeys(found + (list(_days_from_today(plain, today)) if today is not None else [])))
+
+
+def _days_of_dates(pattern: re.Pattern[str], text: str, years: range) -> Iterator[Days]:
+    """Yields the days that a pattern's matches name, in each of the years where the text names none."""
+    for match in pattern.finditer(text):
+        named = match.groupdict()
+        month = int(named["month"]) if named["month"].isdigit() else _MONTH_NUMBERS[named["month"][:3]]
+        for year in [int(named["year"])] if named["year"] else years[-50:]:
+            try:
+                if named.get("day"):
+                    day = date(year, month, int(named["day"]))
+                    yield Days(day, day)
+                else:
+                    following = date(year + month // 12, month % 12 + 1, 1)
+                    yield Days(date(year, month, 1), following - timedelta(days=1))
+            except ValueError:  # no such day
+                continue
+
+
+def _days_from_today(text: str, today: date) -> Iterator[Days]:
+    """Yields the days that words count from today: "yesterday", "three weeks ago"."""
+    for words, (first, last) in _NEAR.items():
+        if re.search(rf"\b{words}\b", text):
+            yield Days(today - timedelta(days=last), today - timedelta(days=first))
+    for match in _AGO.finditer(text):
+        count = _COUNTS.get(match["count"]) or int(match["count"])
+        unit = _DAYS[match["unit"]]
+        middle, around = count * unit, unit // 2
+        yield Days(today - timedelta(days=middle + around), today - timedelta(days=middle - around))

@@ -131,7 +131,7 @@ def fit(
     """
     import numpy as np
 
-    from turnwise.matching.solver import minimize
+    from turnwise.matching.heads import minimize
 
     if weights is None:
         share = labels.mean()

@@ -12,7 +12,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
 from turnwise.ports.experiments import Experiments
 from turnwise.runner.agent_sets import AgentSet
-from turnwise.selection.arms import Assignment, assign
+from turnwise.selection.alternatives import Assignment, assign
 from turnwise.selection.cascade import Cascade
 
 FRESH_SECONDS = 1.0

@@ -57,7 +57,7 @@ from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import checked_verdict, run_selector
 
 if TYPE_CHECKING:
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache
 
 _EXCLUDED_RECORDED = 50
 _PREVIOUS_RECORDED = 20
@@ -456,7 +456,7 @@ async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
     verdict = await run_selector(stage.selector, request, stage.name)
-    return verdict.replace(ms=round((perf_counter() - began) * 1000, 3))
+    return verdict.replace_valid(ms=round((perf_counter() - began) * 1000, 3))
 
 
 def _facts_of(request: SelectionRequest, index: str) -> RequestFacts:

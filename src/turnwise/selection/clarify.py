@@ -14,10 +14,10 @@ from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import split_sentences
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import conversation_state
-from turnwise.selection.languages import KnownLanguages, unread
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
+from turnwise.selection.reader import KnownLanguages, unread
+from turnwise.selection.resume import conversation_state
 from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
 
 DESCRIPTION_CHARACTERS = 100

@@ -13,26 +13,34 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.language import detector
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder, languages_of
-from turnwise.selection.background_work import background_work
-from turnwise.selection.head_fits import FittedHeads, HeadFits
-from turnwise.selection.languages import KnownLanguages
-from turnwise.selection.layered_cache import Claim, LayeredCache, cached_matcher
+from turnwise.selection.background_work import FittedHeads, HeadFits, background_work
 from turnwise.selection.phrases import PHRASE_CHARACTERS, TreePhrases
-from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
-from turnwise.selection.vectors import CachedEncoder, MemoryCache, Progress, encode_checked, packed_vectors_of
+from turnwise.selection.reader import KnownLanguages, Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
+from turnwise.selection.vectors import (
+    CachedEncoder,
+    Claim,
+    EncodingStopped,
+    LayeredCache,
+    MemoryCache,
+    Progress,
+    cached_matcher,
+    encode_checked,
+    no_progress,
+    packed_vectors_of,
+    stoppable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.packed_vectors import PackedVectors
     from turnwise.matching.smalltalk import SmallTalk
@@ -45,15 +53,6 @@ _FEW_TEXTS = 64  # encoding so few takes less time than reading the file of all 
 _QUICK_FIT = 800  # phrases; fitting this many takes less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
-
-
-class EncodingStopped(EncoderError):
-    """Encoding was cancelled: the process is exiting or the `Meaning` was closed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "It was closed before the agents' texts were read.", fix="Create a new one: a closed one cannot be used again."
-        )
 
 
 class Meaning:
@@ -161,7 +160,7 @@ class Meaning:
         """
         with self._prepare_lock, background_work():
             if self._reader is None:
-                self._prepare(progress or self._progress or _no_progress)
+                self._prepare(progress or self._progress or no_progress)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -203,7 +202,7 @@ class Meaning:
     def vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Returns one row of length 1 for each text of a card, from the caches where possible. Raises EncoderError."""
         plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
-        return self._vectors(plain, self._stoppable(_no_progress, self._closed))[:]
+        return self._vectors(plain, stoppable(no_progress, self._closed))[:]
 
     def held(self) -> AbstractContextManager[Snapshot]:
         """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
@@ -269,7 +268,7 @@ class Meaning:
         try:
             with self._prepare_lock:
                 if self._reader is None:
-                    self._prepare(self._progress or _no_progress)
+                    self._prepare(self._progress or no_progress)
         except BaseException as problem:
             with self._lock:
                 self._ready_future = None
@@ -281,7 +280,7 @@ class Meaning:
         """Makes the first reader: from cached heads, else nearest phrases until the heads are fitted in the background."""
         from turnwise.matching.smalltalk import SmallTalk
 
-        progress = self._stoppable(progress, self._closed)
+        progress = stoppable(progress, self._closed)
         phrases, cache, fingerprint = self.phrases, self._cache(), self.phrases_fingerprint
         before = None if self._before is None else self._before._reader
         if self.encoder.is_local and before is None:
@@ -356,14 +355,14 @@ class Meaning:
             reader = self._reader
             if reader is None or self._heads.done() or base.fingerprint == fingerprint:
                 return
-            matcher = base.matcher.patched(self.phrases, partial(self._vectors, progress=_no_progress))
+            matcher = base.matcher.patched(self.phrases, partial(self._vectors, progress=no_progress))
             self._reader = reader.with_matcher(matcher, f"{fingerprint}-patched-{base.name}")
 
     def fit_heads(self) -> bool:
         """Fits the heads of these agents and decides with them. Returns False when the fit failed or was stopped."""
         if self._reader is None:
             return False
-        return self._fit(self._reader, self._stoppable(_no_progress, self._fits.closed))
+        return self._fit(self._reader, stoppable(no_progress, self._fits.closed))
 
     def give_up_heads(self) -> None:
         """Stops waiting for heads: a later tree gets them. Does nothing when there are heads."""
@@ -374,7 +373,7 @@ class Meaning:
     def _fit(self, reader: TextReader, progress: Progress) -> bool:
         """Fits the heads for the phrases, or loads those that another process fitted. Returns whether they now decide."""
         from turnwise.matching.matcher import fit
-        from turnwise.matching.strangers import shipped
+        from turnwise.matching.novelty import shipped_strangers
 
         phrases, fingerprint, cache = self.phrases, self.phrases_fingerprint, self._cache()
         claim = Claim(cache, fingerprint)
@@ -390,7 +389,7 @@ class Meaning:
                     claim.renew()
                     progress("fitting", round(100 * share), 100)
 
-                strangers = shipped(self.encoder.fingerprint)
+                strangers = shipped_strangers(self.encoder.fingerprint)
                 with background_work():
                     vectors = base.matcher.vectors_for(phrases, partial(self._vectors, progress=progress))
                     matcher = fit(phrases, vectors, strangers=strangers, progress=step, like=reader.matcher)
@@ -460,17 +459,6 @@ class Meaning:
             layers.append(DiskCache(self._cache_folder))
         return LayeredCache(layers)
 
-    def _stoppable(self, progress: Progress, stop: threading.Event) -> Progress:
-        """Returns a progress callback that raises EncodingStopped when `stop` is set or the program exits."""
-
-        def step(what: str, done: int, total: int) -> None:
-            # At exit, the main thread ends before the interpreter joins the other threads.
-            if stop.is_set() or not threading.main_thread().is_alive():
-                raise EncodingStopped
-            progress(what, done, total)
-
-        return step
-
 
 def _fingerprint(phrases: TreePhrases, encoder: Encoder) -> str:
     """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary, detector and matching version."""
@@ -487,10 +475,6 @@ def _pending_future() -> "Future[Any]":
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
-
-
-def _no_progress(what: str, done: int, total: int) -> None:
-    """Ignores progress."""
 
 
 async def warm(meaning: Meaning | None) -> None:

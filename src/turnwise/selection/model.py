@@ -15,8 +15,7 @@ from turnwise.facts.usage import Usage
 from turnwise.ports.model import Model, ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.selection.active_agent import conversation_state
-from turnwise.selection.resume import open_question
+from turnwise.selection.resume import conversation_state, open_question
 from turnwise.selection.verdicts import GUESS, abstained, chosen, ranked, shortened
 
 MARGIN, CHOICES, SECONDS, KEPT = 0.3, 8, 10.0, 1_000

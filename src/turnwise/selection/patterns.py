@@ -7,9 +7,8 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.contextual.wording import read_reply
-from turnwise.selection.resume import open_question
+from turnwise.selection.resume import conversation_state, open_question
 from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened
 
 THRESHOLD = 0.7

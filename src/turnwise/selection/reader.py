@@ -1,16 +1,22 @@
-"""Reads texts with one fixed matcher, caches recent readings, and pins a reader for the length of a decision."""
+"""Reads texts with one fixed matcher, caches recent readings, and pins a reader for the length of a decision.
 
+It also knows the languages that can be read: those of the encoder, and those of the agents' own texts.
+"""
+
+import itertools
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnwise.matching.language import language_name, language_of, load_detector
 from turnwise.matching.match import Match
 from turnwise.matching.normalize import composed, legible
 from turnwise.matching.text_features import text_features
-from turnwise.ports.encoder import Encoder
+from turnwise.ports.encoder import Encoder, languages_of
 from turnwise.selection.vectors import encode_checked
 
 if TYPE_CHECKING:
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from turnwise.matching.smalltalk import SmallTalk
     from turnwise.matching.spelling import CorrectedText, SpellingCorrector
 
+
 CACHED_READINGS = 10_000
 """Maximum number of cached readings."""
 READ_CHARACTERS = 20_000
@@ -29,6 +36,10 @@ READ_CHARACTERS = 20_000
 _CACHED_NUMBERS = 1_500_000  # a reading holds two eight-byte numbers per label
 _CACHED_CHARACTERS = 2_000
 _BATCH = 256
+
+_FEWEST_PHRASES = 2
+"""Phrases in a language that make it one of the agents' languages. One phrase may be a quotation."""
+_MAX_PHRASES = 2_000
 
 
 class TextReading(NamedTuple):
@@ -195,3 +206,43 @@ def empty_match() -> Match:
 def _is_pleasantry(text: str) -> bool:
     found = text_features(text)
     return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
+
+
+class KnownLanguages:
+    """The languages that messages are read in. Immutable.
+
+    Args:
+        encoder: Its languages; an encoder that names none knows all.
+        phrases: Returns the agents' texts. Called once: by `prepare`, or for the first message in a language that the encoder
+            does not know.
+    """
+
+    def __init__(self, encoder: Encoder, phrases: Callable[[], Iterable[str]]) -> None:
+        self._of_encoder, self._phrases = languages_of(encoder), phrases
+
+    def prepare(self) -> None:
+        """Does what a message would otherwise wait for: loads the detector, and reads the agents' texts."""
+        if self._of_encoder is not None:
+            load_detector()
+            _ = self._of_agents
+
+    def unknown(self, text: str) -> str | None:
+        """Returns the text's language if it cannot be read; None when it can, or when its language is not clear."""
+        if self._of_encoder is None:
+            return None
+        language = language_of(text)
+        return None if language is None or language in self._of_encoder or language in self._of_agents else language
+
+    def reads(self, text: str) -> bool:
+        """Returns whether the text is in one of the languages that the encoder names."""
+        return self._of_encoder is not None and language_of(text) in self._of_encoder
+
+    @cached_property
+    def _of_agents(self) -> frozenset[str]:
+        found = Counter(language_of(text) for text in itertools.islice(self._phrases(), _MAX_PHRASES))
+        return frozenset(language for language, count in found.items() if language and count >= _FEWEST_PHRASES)
+
+
+def unread(language: str) -> str:
+    """Returns the clause that says why the message was not read."""
+    return f"the message is in {language_name(language)}, which the encoder does not know"

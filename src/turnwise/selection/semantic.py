@@ -7,8 +7,8 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.languages import unread
 from turnwise.selection.meaning import Meaning
+from turnwise.selection.reader import unread
 from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened, with_corrections
 
 THRESHOLD = 0.5

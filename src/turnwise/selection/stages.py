@@ -27,7 +27,7 @@ from turnwise.selection.resume import AWAITED_CONFIDENCE, HoldOpenQuestion, Resu
 from turnwise.selection.semantic import NoTextSelector, Score, Semantic, SmallTalkSelector, has_words
 
 if TYPE_CHECKING:
-    from turnwise.matching.index_cache import IndexCache
+    from turnwise.matching.disk_cache import IndexCache
 
 Factory = Callable[..., Selector]
 """Creates a custom selector. Called with the tree, and the stage's options as keyword arguments."""

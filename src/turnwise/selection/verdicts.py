@@ -89,17 +89,24 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
         candidates = tuple(candidate for candidate in candidates if candidate.agent in request.eligible)
         if not candidates:
             problem = "It wanted to clarify without offering anybody who may be chosen, so it was passed over."
-    checked = verdict.replace(
-        selector=selector,
-        confidence=_fraction(verdict.confidence),
-        reason=verdict.reason[:_REASON_CHARACTERS],
-        candidates=candidates,
-        passed_over=verdict.passed_over[:MAX_RECORDED],
-        ignored=verdict.ignored[:MAX_RECORDED],
-    )
+    bounded = {
+        "selector": selector,
+        "confidence": _fraction(verdict.confidence),
+        "reason": verdict.reason[:_REASON_CHARACTERS],
+        "candidates": candidates,
+        "passed_over": verdict.passed_over[:MAX_RECORDED],
+        "ignored": verdict.ignored[:MAX_RECORDED],
+    }
     if problem:
-        return checked.replace(outcome="abstained", agent=None, method=None, confidence=0.0, reason=problem, position=None)
-    return checked.replace(method=verdict.method or selector) if verdict.outcome == "chosen" else checked
+        return verdict.replace(
+            **bounded | {"outcome": "abstained", "agent": None, "method": None, "confidence": 0.0, "reason": problem},
+            position=None,
+        )
+    if verdict.outcome == "chosen":
+        bounded["method"] = verdict.method or selector
+    # Nearly every verdict is within all bounds, and to check its values again costs more than the rest of this function.
+    changed = {name: value for name, value in bounded.items() if value != getattr(verdict, name)}
+    return verdict.replace(**changed) if changed else verdict
 
 
 def recorded(selection: Selection) -> Selection:

@@ -12,7 +12,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.access.api_keys import caller_id
 from turnwise.facts.labels import Label
 from turnwise.facts.sessions import SessionKey
-from turnwise.learning.wear import JUDGED
+from turnwise.learning.draft_gain import JUDGED
 from turnwise.ports.audit import Act
 from turnwise.testing import BagOfWordsEncoder
 

@@ -13,7 +13,7 @@ from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, Req
 from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
 from turnwise.facts.selections import Selection
-from turnwise.learning.experiment_control import start
+from turnwise.learning.experiments import start
 from turnwise.ports.experiments import ExperimentStore
 from turnwise.selection.policy import PolicySpec, StageSpec
 

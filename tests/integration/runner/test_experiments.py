@@ -13,11 +13,10 @@ from turnwise.facts.errors import ConfigError, NothingHere, PolicyError, StaleWr
 from turnwise.facts.experiments import Arm, Experiment, ExperimentRecord
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.labels import Label
-from turnwise.learning.experiment_control import end_if_worse, promote, roll_back, stop
-from turnwise.learning.experiments import read_result
+from turnwise.learning.experiments import end_if_worse, promote, read_result, roll_back, stop
 from turnwise.runner import Result
 from turnwise.runner.experiments import ExperimentAssignments
-from turnwise.selection.arms import arm_of, unit_of
+from turnwise.selection.alternatives import arm_of, unit_of
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.telemetry import Metrics
 from turnwise.testing.fakes import RecordingHooks

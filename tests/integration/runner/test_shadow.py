@@ -15,9 +15,9 @@ from turnwise.facts.sessions import Head
 from turnwise.learning.experiments import read_shadow
 from turnwise.ports.selector import SelectionRequest
 from turnwise.runner.message.shadow import PATIENCE_SECONDS, PENDING, ShadowCounts, Shadows
+from turnwise.selection.alternatives import ShadowRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.selection.shadow import ShadowRequest
 from turnwise.stores.sql.experiments import SqlExperiments
 
 MakeRunner = Callable[..., Runner]

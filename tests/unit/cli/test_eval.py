@@ -3,9 +3,8 @@
 from pydantic import JsonValue
 
 from turnwise.cli import eval_output
-from turnwise.learning.evaluate import Gate, Missed
-from turnwise.learning.evaluation_result import Subject, evaluation
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.evaluate import Gate, Missed, Subject, evaluation
+from turnwise.learning.measures import Outcome
 
 SUBJECT = Subject("default", "f" * 16, 3, 1_200, "own", {"contextual.nobody": 0.45, "messages": 9}, {"ghost": 2})
 

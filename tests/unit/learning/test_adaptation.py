@@ -8,7 +8,7 @@ import pytest
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.adaptation import NUMBERS, Scored, adapted_options
+from turnwise.learning.tune import NUMBERS, Scored, adapted_options
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, policy_from

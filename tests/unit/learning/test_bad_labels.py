@@ -12,7 +12,7 @@ from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
-from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.measures import chosen_of
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from
 from turnwise.testing.fake_encoder import BagOfWordsEncoder

@@ -10,8 +10,7 @@ import pytest
 from turnwise.facts.labels import Label
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.learning.estimates import Estimate, Estimator, wilson
-from turnwise.learning.judged import Judged, judged
+from turnwise.learning.estimates import Estimate, Estimator, Judged, judged, wilson
 from turnwise.learning.measures import Bin
 from turnwise.ports.decisions import Decision
 

@@ -11,7 +11,7 @@ from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.evaluate import History, count, evaluate
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.measures import Outcome
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from

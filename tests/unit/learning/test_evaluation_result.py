@@ -4,8 +4,8 @@ import json
 
 from turnwise.facts.cards import AgentCard, Skill
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.evaluation_result import CONFUSIONS, evaluation, subject_of
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.evaluate import CONFUSIONS, evaluation, subject_of
+from turnwise.learning.measures import Outcome
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from
 

@@ -7,10 +7,9 @@ import pytest
 from trial_play import TWO, a_label, a_record, a_shadow, a_trial, an_experiment, minutes
 
 from turnwise.facts.experiments import Arm, Experiment
+from turnwise.learning.experiment_statistics import PairReader, read_units
 from turnwise.learning.experiments import POINTS, ExperimentResult, analysed
-from turnwise.learning.paired import PairReader
-from turnwise.learning.report.experiment_page import experiment_page
-from turnwise.learning.units import read_units
+from turnwise.learning.report.pages import experiment_page
 from turnwise.ports.experiments import Trial
 
 LATER = minutes(1_000_000)

@@ -8,7 +8,7 @@ import pytest
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.learning.cases import Case, Turn
-from turnwise.learning.export_parquet import COLUMNS, parquet
+from turnwise.learning.export_cases import COLUMNS, parquet
 
 CASES = [
     Case((Turn("", "Where is <it>?", "orders"), Turn("There.", "ä bill", None)), "d-1"),

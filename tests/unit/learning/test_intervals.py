@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.learning.intervals import paired_difference
+from turnwise.learning.draft_gain import paired_difference
 
 
 def test_one_message_proves_nothing() -> None:

@@ -11,7 +11,7 @@ from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.labelled import Labelled
 from turnwise.learning.learn import Learned, learn
-from turnwise.learning.outcomes import chosen_of
+from turnwise.learning.measures import chosen_of
 from turnwise.learning.tune import TunedOption
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from turnwise.learning.measures import (
     MAX_GROUPS,
     Confusion,
+    Outcome,
     also_measures,
     auroc,
     by_method,
@@ -22,7 +23,6 @@ from turnwise.learning.measures import (
     share,
     stability,
 )
-from turnwise.learning.outcomes import Outcome
 
 
 def outcome(expected: str | None, chosen: str | None, *scores: float, dialogue: str | None = None, **more: Any) -> Outcome:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.selections import Candidate, Selection, Verdict
-from turnwise.learning.outcomes import Outcome, chosen_of, novelty_of, ranking_of
+from turnwise.learning.measures import Outcome, chosen_of, novelty_of, ranking_of
 
 
 def verdict(selector: str, *scores: tuple[str, float], **more: Any) -> Verdict:

@@ -5,7 +5,7 @@ from typing import Any
 
 from trial_play import a_label, a_shadow, a_trial
 
-from turnwise.learning.paired import Paired, PairReader
+from turnwise.learning.experiment_statistics import Paired, PairReader
 from turnwise.ports.experiments import Trial
 
 RANDOM: dict[str, Any] = {"source": "operator", "picked": "random"}

@@ -5,9 +5,8 @@ import pytest
 
 from turnwise.facts.cards import AgentCard, LearnedExample, Pattern
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.labelled import Labelled
+from turnwise.learning.labelled import Labelled, trust_in
 from turnwise.learning.proposals import Proposal, Proposer
-from turnwise.learning.trust import trust_in
 from turnwise.learning.tune import TunedOption
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import policy_from

@@ -4,9 +4,8 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.selections import RequestFacts, Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
-from turnwise.learning.replay import Place, Redecision
-from turnwise.learning.replay_result import CLARIFY, KEPT, ReplayCounter, ReplayResult
-from turnwise.learning.report.replay_page import replay_page
+from turnwise.learning.replay import CLARIFY, KEPT, Place, Redecision, ReplayCounter, ReplayResult
+from turnwise.learning.report.pages import replay_page
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named_policy
 from turnwise.selection.policy import policy_from, recorded_policy

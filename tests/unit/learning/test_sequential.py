@@ -7,7 +7,7 @@ import pytest
 from bench.experiments import ends_with_winner, with_difference, without_difference
 from hypothesis import given, settings, strategies as st
 
-from turnwise.learning.sequential import always_valid_p, differences, evidence_of_counts, mixture_width
+from turnwise.learning.experiment_statistics import always_valid_p, differences, evidence_of_counts, mixture_width
 
 shares = st.floats(min_value=0.0, max_value=1.0)
 units = st.lists(st.tuples(shares, st.booleans(), st.integers(0, 3)), min_size=1, max_size=60)

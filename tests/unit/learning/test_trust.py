@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from turnwise.learning.labelled import Labelled
-from turnwise.learning.trust import Trust, trust_in
+from turnwise.learning.labelled import Labelled, Trust, trust_in
 
 
 def signal(number: int, *, expected: str | None = "a", weight: float = 0.7, **fields: object) -> Labelled:

@@ -4,7 +4,7 @@ from typing import Any
 
 from trial_play import START, a_label, a_trial, an_experiment, minutes
 
-from turnwise.learning.units import UnitReader, is_failure, read_units
+from turnwise.learning.experiment_statistics import UnitReader, is_failure, read_units
 from turnwise.ports.experiments import Trial
 
 RANDOM: dict[str, Any] = {"source": "operator", "picked": "random"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from turnwise import SqlSessionStore
-from turnwise.learning.wear import JUDGED, count_draft
+from turnwise.learning.draft_gain import JUDGED, count_draft
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from turnwise.matching.dates import Days, named_days
+from turnwise.matching.recall import Days, named_days
 
 TODAY = date(2024, 3, 10)
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from turnwise.matching.recall import NO_SESSION, CodedVectors, Entries, Postings, Ranked, RecallQuery, rank
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import NO_SESSION, CodedVectors, Entries, Postings, Ranked, RecallQuery, rank, terms
 from turnwise.testing import BagOfWordsEncoder
 
 DAY = 86_400.0

@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.facts.errors import PatternError
-from turnwise.matching.slots import VALUE_CHARACTERS, SlotPattern
+from turnwise.matching.patterns import VALUE_CHARACTERS, SlotPattern
 
 
 @pytest.mark.parametrize(

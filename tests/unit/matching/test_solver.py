@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize as reference
 
-from turnwise.matching.heads import curvature
-from turnwise.matching.solver import Objective, minimize
+from turnwise.matching.heads import Objective, curvature, minimize
 
 Floats = NDArray[np.float32]
 

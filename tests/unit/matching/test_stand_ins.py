@@ -11,8 +11,7 @@ from turnwise.matching.index import Index
 from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
 from turnwise.matching.packed_vectors import coded
-from turnwise.matching.scorers import SHORTLISTED_ABOVE
-from turnwise.matching.stand_ins import fit_stand_ins
+from turnwise.matching.scorers import SHORTLISTED_ABOVE, fit_stand_ins
 
 DIMENSIONS = 48
 

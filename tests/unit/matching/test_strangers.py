@@ -5,7 +5,7 @@ import numpy as np
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import fit
-from turnwise.matching.strangers import Strangers, shipped
+from turnwise.matching.novelty import Strangers, shipped_strangers
 
 AGENTS = {
     "parcels": [
@@ -51,12 +51,12 @@ OWN = ["my parcel has not come", "the invoice has a mistake", "what are your ope
 
 def test_the_vectors_are_those_of_the_shipped_encoder() -> None:
     encoder = OnnxEncoder()
-    sample = shipped(encoder.fingerprint)
+    sample = shipped_strangers(encoder.fingerprint)
     assert sample is not None
     assert 150 <= len(sample.texts) == len(set(sample.texts)) == len(sample.vectors)
     vectors = encoder.encode(sample.texts[:8])
     assert np.abs((vectors * sample.vectors[:8]).sum(axis=1) - 1.0).max() < 2e-3
-    assert shipped("another-encoder@1") is None
+    assert shipped_strangers("another-encoder@1") is None
 
 
 def test_a_stranger_that_is_like_the_app_does_not_count() -> None:
@@ -69,7 +69,7 @@ def test_a_small_app_tells_strangers_from_its_own_requests() -> None:
     encoder = OnnxEncoder()
     phrases = [Phrase(name, text) for name, texts in AGENTS.items() for text in texts]
     vectors = encoder.encode([phrase.text for phrase in phrases])
-    matcher = fit(phrases, vectors, strangers=shipped(encoder.fingerprint))
+    matcher = fit(phrases, vectors, strangers=shipped_strangers(encoder.fingerprint))
     strange = [each.novelty for each in matcher.match_many(STRANGE, encoder.encode(STRANGE))]
     own = [each.novelty for each in matcher.match_many(OWN, encoder.encode(OWN))]
     assert min(strange) > 0.5 > max(own)

@@ -1,6 +1,6 @@
 """The words under which a text is found."""
 
-from turnwise.matching.terms import ENTRY_TERMS, QUERY_TERMS, TERM_CHARACTERS, name_word, query_terms, terms
+from turnwise.matching.recall import ENTRY_TERMS, QUERY_TERMS, TERM_CHARACTERS, name_word, query_terms, terms
 
 
 def test_forms_of_a_word_share_a_term() -> None:

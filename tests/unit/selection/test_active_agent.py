@@ -20,14 +20,13 @@ from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.model import ModelRequest
-from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import Clarify
 from turnwise.selection.model import ModelSelector
 from turnwise.selection.named import named_policy
 from turnwise.selection.patterns import Patterns
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
-from turnwise.selection.resume import Resume
+from turnwise.selection.resume import Resume, conversation_state
 from turnwise.testing.models import FunctionModel, calls
 from turnwise.testing.selector_suite import request_for
 

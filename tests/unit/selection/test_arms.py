@@ -10,7 +10,7 @@ from trial_play import START, TWO, a_record, an_experiment, minutes
 
 from turnwise.facts.experiments import Arm, Experiment
 from turnwise.facts.sessions import SessionKey
-from turnwise.selection.arms import Assignment, arm_of, assign, unit_of
+from turnwise.selection.alternatives import Assignment, arm_of, assign, unit_of
 
 KEY = SessionKey("app", "ada", "s")
 

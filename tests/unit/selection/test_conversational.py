@@ -9,8 +9,7 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import AuthorMark, Head
 from turnwise.facts.tree import AgentTree
-from turnwise.selection.conversational import Conversational
-from turnwise.selection.next_tag import take_next
+from turnwise.selection.conversational import Conversational, take_next
 from turnwise.testing.selector_suite import answer_of, request_for, sample_tree
 
 

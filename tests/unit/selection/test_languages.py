@@ -15,7 +15,7 @@ from turnwise.models import CallableEncoder
 from turnwise.ports.encoder import Encoder, languages_of
 from turnwise.runner.runner import Runner
 from turnwise.selection import named_policy
-from turnwise.selection.languages import KnownLanguages
+from turnwise.selection.reader import KnownLanguages
 from turnwise.testing import BagOfWordsEncoder
 
 GERMAN = "Ich möchte gern mein Paket zurückschicken"

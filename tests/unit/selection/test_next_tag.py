@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from turnwise.selection.next_tag import NAME_CHARACTERS, NextTagFilter, take_next
+from turnwise.selection.conversational import NAME_CHARACTERS, NextTagFilter, take_next
 
 TAG = "<next>@B</next>"
 

@@ -117,55 +117,6 @@ def test_what_is_left_open_is_what_a_head_would_keep(modules: dict[str, Any]) ->
     assert matters == [[], [], [("a", "Which?")], [("b", "Open.")]]
 
 
-def test_an_extension_adds_to_what_was_known(modules: dict[str, Any]) -> None:
-    """C9: the utilities of both models add up during a conversation; without one, only new claims count."""
-    chance = np.random.default_rng(6)
-    context, around = len(TURN_FEATURES) + len(CONVERSATION_FEATURES), len(TURN_FEATURES)
-    sizes = (len(CLAIMS), context, context, around, (context, 3), (3, len(CLAIMS) + 2))
-    known, more = (Coefficients(*(0.1 * chance.standard_normal(size) for size in sizes)) for _ in range(2))
-    new = CLAIMS[-3:]
-    more.claims[~np.isin(CLAIMS, new)] = 0.0
-    claims = chance.standard_normal((4, len(CLAIMS)))
-    talk = (chance.standard_normal(around), chance.standard_normal(len(CONVERSATION_FEATURES)), 0.0, 0.0)
-    found = Features(claims, 1, *talk)
-    whole = modules["fit"].extended(known, more, new)
-    parts = [modules["fit"].utilities_of(each, found) for each in (known, more, whole)]
-    assert parts[2][0] == pytest.approx(parts[0][0] + parts[1][0])
-    assert parts[2][1] == pytest.approx(parts[0][1] + parts[1][1])
-    assert (whole.smalltalk == known.smalltalk).all()
-
-
-def test_what_is_fitted_on_top_of_a_model_is_what_it_lacks(modules: dict[str, Any]) -> None:
-    """C9: the known part alone is wrong whenever something was asked; the sum is right."""
-    chance = np.random.default_rng(7)
-    size_of_turn, both = len(TURN_FEATURES), len(TURN_FEATURES) + len(CONVERSATION_FEATURES)
-    known = Coefficients(
-        claims=np.zeros(len(CLAIMS)),
-        stay=np.zeros(both),
-        nobody=np.zeros(both),
-        smalltalk=np.zeros(size_of_turn),
-        mixing=np.zeros((both, 1)),
-        gates=np.zeros((1, len(CLAIMS) + 2)),
-    )
-    known.claims[CLAIMS.index("message")] = 2.0
-    cases = []
-    for _ in range(600):
-        claims = np.zeros((3, len(CLAIMS)))
-        claims[:, CLAIMS.index("message")] = chance.standard_normal(3)
-        around, said = np.zeros(len(TURN_FEATURES)), np.zeros(len(CONVERSATION_FEATURES))
-        said[CONVERSATION_FEATURES.index("fit")] = fits = float(chance.random() < 0.5)
-        right = 0 if fits else int(claims[:, CLAIMS.index("message")].argmax())
-        cases.append(modules["fit"].Case(Features(claims, 0, around, said, 0.0, 0.0), right))
-    more = modules["fit"].fit(modules["fit"].Table(cases, known), hidden=4, epochs=200, only=("matter",))
-    assert not more.claims[CLAIMS.index("message")]
-
-    def accuracy(model: Any) -> float:
-        return float(np.mean([int(Model(model, UNTRAINED).scores(c.features).agents.argmax()) == c.target for c in cases]))
-
-    assert accuracy(known) < 0.8
-    assert accuracy(modules["fit"].extended(known, more, ("matter",))) > 0.93
-
-
 def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None:
     chance = np.random.default_rng(2)
     cases = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.matching import smalltalk, strangers
+from turnwise.matching import novelty, smalltalk
 from turnwise.matching.encoder.onnx_encoder import SHIPPED
 from turnwise.selection.contextual.belief import UNTRAINED
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     """An encoder's folder, with all that is fitted to it."""
     found = tmp_path / "apart"
     shutil.copytree(SHIPPED, found)
-    for file in (smalltalk.MODEL_FILE, strangers.TEXTS_FILE, strangers.VECTORS_FILE):
+    for file in (smalltalk.MODEL_FILE, novelty.TEXTS_FILE, novelty.VECTORS_FILE):
         shutil.copy(file, found)
     return tmp_path
 

@@ -17,7 +17,7 @@ from turnwise.gateway.services.background import CachedResults
 from turnwise.gateway.services.session_admission import SessionScope
 from turnwise.learning.collect_signals import decision_signals
 from turnwise.learning.decision_report import DecisionReport, decision_report
-from turnwise.learning.kept_evaluations import KeptEvaluation, kept_evaluations
+from turnwise.learning.evaluate import KeptEvaluation, kept_evaluations
 from turnwise.learning.label_signals import Found
 from turnwise.learning.review import Queued, read_queue
 from turnwise.ports.decisions import Decision, DecisionCounts, DecisionFilter, Page

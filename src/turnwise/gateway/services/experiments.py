@@ -7,9 +7,17 @@ from turnwise.facts.experiments import Experiment, ExperimentRecord
 from turnwise.facts.ids import Issuer
 from turnwise.gateway.services.background import BackgroundTasks, CachedResults
 from turnwise.gateway.services.session_admission import SessionScope
-from turnwise.learning.experiment_control import find_experiment, promote, roll_back, start, stop
-from turnwise.learning.experiments import ExperimentResult, read_result, read_shadow
-from turnwise.learning.paired import Paired
+from turnwise.learning.experiment_statistics import Paired
+from turnwise.learning.experiments import (
+    ExperimentResult,
+    find_experiment,
+    promote,
+    read_result,
+    read_shadow,
+    roll_back,
+    start,
+    stop,
+)
 from turnwise.ports.experiments import Experiments as Store, ExperimentStore
 from turnwise.runner import Runner
 

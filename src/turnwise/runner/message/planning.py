@@ -35,10 +35,10 @@ from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, Unknown
 from turnwise.runner.record.events import closing_events, session_after, steps_of
 from turnwise.runner.rests import with_ends
 from turnwise.runner.turn.state import Services
+from turnwise.selection.alternatives import ShadowRequest
 from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
-from turnwise.selection.shadow import ShadowRequest
 from turnwise.selection.verdicts import recorded, shortened
 
 QUESTION_EVENTS = 20

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.experiments import Experiments
-from turnwise.selection.shadow import AsksOutside, ShadowRequest, decide_in_shadow
+from turnwise.selection.alternatives import AsksOutside, ShadowRequest, decide_in_shadow
 
 PENDING = 32
 """How many decisions wait for the shadow at most. Further ones are dropped."""

@@ -15,7 +15,7 @@ from turnwise.runner.turn.answer_limits import check_storable
 from turnwise.runner.turn.misuse import named, no_attribute
 from turnwise.runner.turn.pending_writes import PendingWrites
 from turnwise.runner.turn.state import InvocationState, is_long
-from turnwise.selection.next_tag import NextTagFilter
+from turnwise.selection.conversational import NextTagFilter
 from turnwise.tools.event_loop import LoopYielder
 
 Take = Callable[[Event], Awaitable[None]]

@@ -32,8 +32,7 @@ from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.rests import AgentRests
 from turnwise.runner.turn.answer_limits import AnswerSize, check_storable, is_long_content
 from turnwise.runner.turn.pending_writes import UnrecordedWrites
-from turnwise.selection.conversational import can_name
-from turnwise.selection.next_tag import take_next
+from turnwise.selection.conversational import can_name, take_next
 
 _LONG_TEXT = 16_384
 

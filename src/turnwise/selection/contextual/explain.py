@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from turnwise.facts.selections import Candidate, Exclusion
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Nearest
-from turnwise.selection.contextual.questions import last_question
 from turnwise.selection.contextual.situation import Situation, Turn
 from turnwise.selection.contextual.trained_model import Scores
-from turnwise.selection.contextual.wording import answer_fit
+from turnwise.selection.contextual.wording import answer_fit, last_question
 from turnwise.selection.verdicts import shortened
 
 MAX_LISTED = 6

@@ -67,7 +67,7 @@ def features(situation: Situation) -> Features:
     claims = _claims(situation)
     conversation = dict.fromkeys(CONVERSATION_FEATURES, 0.0) if active is None else _conversation(situation, active)
     return Features(
-        claims=np.stack(list(claims.values()), axis=1),
+        claims=np.array(list(claims.values())).T.copy(),
         active=active,
         turn=np.array(list(turn_features(situation).values())),
         conversation=np.array(list(conversation.values())),
@@ -96,7 +96,7 @@ def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]
     if active is None or len(situation.candidates) < 2:
         return ()
     named = situation.amounts(turn.named)
-    shown = np.stack([
+    shown = np.array([
         situation.similarities,
         named,
         situation.amounts(turn.hits),
@@ -186,7 +186,7 @@ def _logit(probability: float) -> float:
 
 def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
     """Returns each row's maximum without the active agent."""
-    table = np.stack(rows)
+    table = np.array(rows)
     if table.shape[1] < 2:
         return [-SCALE] * len(rows)
     table[:, active] = -np.inf
@@ -375,7 +375,8 @@ def _mark_claims(situation: Situation) -> dict[str, Floats]:
         "hit": hits,
         "hit_sole": hits * float(len(turn.hits) == 1),
         "hit_asks": hits * asks,
-        "general": situation.marks((turn.general,) if turn.general else ()),
+        # Where the general agent has phrases, what they say counts as for any other agent.
+        "general": situation.marks(situation.without_phrases & {turn.general}),
     }
 
 

@@ -1,25 +1,34 @@
-"""The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17)."""
+"""The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17).
+
+Messages that the encoder cannot read are decided by names, patterns, and the agent that has the conversation.
+"""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from turnwise.facts.selections import Verdict
+from turnwise.facts.selections import Candidate, Verdict
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
-from turnwise.selection.contextual.build_turn import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.requests import parts_beside_answer, split_requests
-from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.situation import (
+    Roster,
+    Situation,
+    Turn,
+    build_situation,
+    build_turn,
+    context_texts,
+    is_empty,
+    user_messages,
+)
 from turnwise.selection.contextual.trained_model import Model, Scores, load_shipped
-from turnwise.selection.contextual.unread import MAX_GUESSES, Clues, Methods, decide_unread
-from turnwise.selection.contextual.wording import AgentNames, read_message
-from turnwise.selection.languages import unread
+from turnwise.selection.contextual.wording import AgentNames, parts_beside_answer, read_message, split_requests
 from turnwise.selection.meaning import Meaning, TextReading
-from turnwise.selection.verdicts import abstained, chosen, with_corrections
+from turnwise.selection.reader import unread
+from turnwise.selection.resume import ConversationState, conversation_state
+from turnwise.selection.verdicts import GUESS, abstained, chosen, with_corrections
 
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
@@ -40,6 +49,12 @@ _EMPTY_NOVELTY = 0.9
 _NOTHING = "No agent that may be chosen has anything to go by."
 _ASKED_NOVELTY = 0.5  # the later stages do not ask about a message that is more likely for nobody
 _EMPTY = "No word of the message says what it is about, and nobody has the conversation."
+
+CONFIDENCE = 0.6
+"""Confidence of such a decision."""
+_NAMED = 0.5
+MAX_GUESSES = 3
+"""How many agents are candidates for a question when nothing points to one."""
 
 
 class _Candidates(NamedTuple):
@@ -267,3 +282,66 @@ class Contextual:
             return None
         agent, share = match.ranked(1)[0]
         return agent if share >= least else None
+
+
+class Clues(NamedTuple):
+    """The facts about a message that are known without reading it."""
+
+    hits: Mapping[str, float]
+    """Confidence of matching patterns, by agent."""
+    named: Mapping[str, float]
+    """Share of each agent's name that the message contains."""
+    nearest: Sequence[str] = ()
+    """Agents that may be offered to the user, best guess first."""
+
+
+class Methods(NamedTuple):
+    """The names of the methods that a decision may have."""
+
+    stay: str
+    leave: str
+    route: str
+    back: str
+
+
+def decide_unread(selector: str, why: str, clues: Clues, state: ConversationState, methods: Methods) -> Verdict:
+    """Returns the verdict. An agent that waits for a reply comes before all clues; else it abstains without any.
+
+    Args:
+        selector: The selector's name.
+        why: Why the message is not read, as a clause.
+        clues: The facts about it.
+        state: The agents' places in the conversation.
+        methods: The methods of the decision.
+    """
+    active = state.active
+    waits = state.awaiting is not None and state.awaiting == active
+    agent, what = (None, "") if waits else _pointed_to(clues)
+    if agent is not None and agent != active:
+        method = methods.route if active is None else methods.back if agent in state.visited else methods.leave
+        verb = "routes to" if active is None else "returns to" if method == methods.back else "goes to"
+        return _chosen(selector, agent, method, f"{verb} {agent}: {what}; {why}.", state)
+    if active is not None:
+        return _chosen(selector, active, methods.stay, f"stays: {why}, and {active} has the conversation.", state)
+    reason = f"{why[:1].upper()}{why[1:]}, and nobody has the conversation."
+    candidates = tuple(Candidate(agent=name, score=CONFIDENCE, evidence=GUESS) for name in clues.nearest[:MAX_GUESSES])
+    return abstained(selector, reason, candidates=candidates, passed_over=state.passed_over)
+
+
+def _pointed_to(clues: Clues) -> tuple[str | None, str]:
+    """Returns the agent that the clues point to, and how; None when they point to none, or to several alike."""
+    agent = _single_best({name: share for name, share in clues.named.items() if share >= _NAMED})
+    if agent is not None:
+        return agent, f"the message names {agent}"
+    agent = _single_best(clues.hits)
+    return agent, f"a pattern of {agent} matches"
+
+
+def _single_best(amounts: Mapping[str, float]) -> str | None:
+    best = [name for name, amount in amounts.items() if amount == max(amounts.values())]
+    return best[0] if len(best) == 1 else None
+
+
+def _chosen(selector: str, agent: str, method: str, reason: str, state: ConversationState) -> Verdict:
+    more: dict[str, Any] = {"passed_over": state.passed_over}
+    return chosen(selector, agent, method=method, confidence=CONFIDENCE, reason=reason, **more)

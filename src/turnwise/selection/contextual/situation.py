@@ -1,4 +1,4 @@
-"""A turn as the contextual model sees it: the candidates, and each text's scores for them. Pure."""
+"""A turn as the contextual model sees it: its inputs from a request, the candidates, and each text's scores for them. Pure."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange, OpenMatter
 from turnwise.matching.match import Match
+from turnwise.matching.text_features import text_features
+from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.belief import FLOOR, MessageEvidence, TrackingWeights, switch_features, update_belief
-from turnwise.selection.contextual.wording import MessageWording, ReplyWording
+from turnwise.selection.contextual.wording import MessageWording, ReplyWording, clauses_of, read_message, read_reply
 from turnwise.selection.meaning import TextReading
+from turnwise.selection.resume import ConversationState, continuing_agent
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +24,9 @@ MAX_BY_MESSAGE = 8
 _MAX_BY_OTHER_TEXT, _MAX_VISITED, _MAX_PREVIOUS, _MAX_MARKED = 3, 6, 3, 8
 _ALIKE = 0.45
 MAX_CANDIDATES = 32
+
+READ_MATTERS = 3
+"""How many open matters are read, the latest ones."""
 
 
 class EarlierMessage(NamedTuple):
@@ -149,6 +156,8 @@ class Situation:
     """The message's clauses."""
     matters: tuple[MatterScores, ...] = ()
     """Open matters of candidates, the latest first."""
+    without_phrases: frozenset[str] = frozenset()
+    """The candidates that no text can be compared with."""
 
     def place(self, agent: str | None) -> int | None:
         """Returns the agent's index among the candidates; None when it is not one."""
@@ -180,7 +189,7 @@ class Roster:
 
     def shares(self, matches: Sequence[Match]) -> Floats:
         """Returns one row per match: probabilities over the labels, renormalized over the eligible agents."""
-        found = np.stack([match.probabilities for match in matches])
+        found = np.array([match.probabilities for match in matches])
         if self._all:
             return found
         found = np.where(self._allowed, found, 0.0)
@@ -199,8 +208,9 @@ class Roster:
         """Returns, for each row, the names of the `count` largest values, largest first. Ties keep the matcher's order."""
         if shares.shape[1] > 8 * count:
             top = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
-            first = np.argsort(-np.take_along_axis(shares, top, axis=1), axis=1, kind="stable")
-            order = np.take_along_axis(top, first, axis=1)[:, :count]
+            rows = np.arange(len(shares))[:, None]
+            first = np.argsort(-shares[rows, top], axis=1, kind="stable")
+            order = top[rows, first][:, :count]
         else:
             order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
         return [[self.labels[place] for place in row if self._allowed[place]] for row in order.tolist()]
@@ -230,7 +240,7 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
     matters = tuple(_matter_scores(turn, each, next(lines), candidates) for each in turn.matters if each.agent in roster)
     prior, belief = update_belief(evidence[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
-    cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
+    cosines = np.array(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
         turn=turn,
         candidates=candidates,
@@ -249,6 +259,7 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
         clauses=clauses,
         matters=matters,
+        without_phrases=frozenset(name for name, is_known in zip(candidates, known.tolist(), strict=True) if not is_known),
     )
 
 
@@ -312,3 +323,108 @@ def is_empty(situation: Situation) -> bool:
         turn.active or turn.awaiting or turn.visited or turn.previous or turn.offered or turn.hits or turn.named or turn.noted
     )
     return turn.wording.empty and not known and float(situation.similarities.max(initial=0.0)) < _ALIKE
+
+
+def user_messages(request: SelectionRequest) -> list[str]:
+    """Returns the user's messages to read, without duplicates: the current one and earlier ones."""
+    texts = [request.text, *(each.message for each in _earlier(request))]
+    return [text for text in dict.fromkeys(texts) if text.strip()]
+
+
+def context_texts(request: SelectionRequest) -> list[str]:
+    """Returns the other texts to read, without duplicates: the last reply, and each message joined with the reply before it."""
+    reply = request.head.last_reply
+    texts = [reply, joined_text(reply, request.text), *(joined_text(each.before, each.message) for each in _earlier(request))]
+    texts += clauses_of(request.text) if reply else ()
+    for matter in _open_matters(request):
+        texts += [matter.said, joined_text(matter.said, request.text)]
+    return [text for text in dict.fromkeys(texts) if text.strip()]
+
+
+def build_turn(
+    request: SelectionRequest,
+    state: ConversationState,
+    readings: Mapping[str, TextReading],
+    *,
+    hits: Mapping[str, float],
+    named: Mapping[str, float],
+    general: str | None,
+) -> Turn:
+    """Builds the turn from the readings of `user_messages` and `context_texts`.
+
+    When the active agent may not continue, the message is treated as the start of a conversation: the history would favour
+    that agent.
+    """
+    reply = "" if state.passed_over else request.head.last_reply
+    matters = () if state.passed_over else _open_matters(request)
+    earlier = [] if state.passed_over else _earlier(request)
+    return Turn(
+        message=readings[request.text],
+        wording=read_message(readings[request.text].corrected.text),
+        reply=readings.get(reply),
+        joined=readings.get(joined_text(reply, request.text)),
+        reply_wording=read_reply(reply),
+        past=tuple(
+            EarlierMessage(
+                reading=readings[exchange.message],
+                wording=read_message(readings[exchange.message].corrected.text),
+                agent=continuing_agent(exchange.agent, request),
+                reply_wording=read_reply(exchange.before),
+                joined=readings.get(joined_text(exchange.before, exchange.message)),
+            )
+            for exchange in earlier
+        ),
+        active=state.active,
+        visited=state.visited,
+        previous=tuple(n for n in request.context.previous_agents if continuing_agent(n, request) == n),
+        awaiting=state.awaiting,
+        offered=tuple(name for name in request.head.offered if name in request.eligible),
+        hits=hits,
+        named=named,
+        general=general,
+        noted={
+            each.agent: each.type for each in reversed(request.noted) if continuing_agent(each.agent, request) == each.agent
+        },
+        clauses=read_clauses(request.text, readings) if reply else (),
+        matters=read_matters([each for each in matters if each.agent != state.active], request.text, readings),
+    )
+
+
+def read_clauses(message: str, readings: Mapping[str, TextReading]) -> tuple[Clause, ...]:
+    """Returns the message's clauses, from their readings."""
+    return tuple(Clause(readings[text], _asks(text)) for text in clauses_of(message))
+
+
+def read_matters(matters: Sequence[OpenMatter], message: str, readings: Mapping[str, TextReading]) -> tuple[LeftMatter, ...]:
+    """Returns the open matters, from the readings of their words and of those joined with the message."""
+    return tuple(
+        LeftMatter(each.agent, read_reply(each.said), readings[each.said], readings[joined_text(each.said, message)])
+        for each in matters
+    )
+
+
+def joined_text(reply: str, message: str) -> str:
+    """Joins the end of a reply with the message after it; empty without a reply.
+
+    The joined text is often more informative than the two texts separately.
+    """
+    end = reply[-RECENT_CHARACTERS:].strip()
+    return f"{end} {message[:RECENT_CHARACTERS]}" if end else ""
+
+
+def _asks(text: str) -> bool:
+    found = text_features(text)
+    return found.asks or found.imperative or found.question_word or found.question_mark
+
+
+def _open_matters(request: SelectionRequest) -> list[OpenMatter]:
+    """Returns the matters of agents that may continue, the latest first."""
+    latest = request.head.matters[::-1]
+    return [each for each in latest if continuing_agent(each.agent, request) == each.agent][:READ_MATTERS]
+
+
+def _earlier(request: SelectionRequest) -> list[Exchange]:
+    recent = request.head.recent
+    if recent and recent[-1].agent is None and recent[-1].message == request.text[:RECENT_CHARACTERS]:
+        recent = recent[:-1]  # inside a turn, the last entry is the current message
+    return [exchange for exchange in reversed(recent) if exchange.message.strip()]

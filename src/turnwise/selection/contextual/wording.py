@@ -1,15 +1,20 @@
-"""Wording features of a message and of the reply before it, for the contextual decision."""
+"""The wording of a message and of the reply before it, for the contextual decision. Pure.
+
+It gives features, splits a message into clauses or requests, and finds the kind of an agent's last question. The questions'
+words are English only.
+"""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from turnwise.facts.sessions import RECENT_CHARACTERS
 from turnwise.matching.normalize import normalize
+from turnwise.matching.sentences import ends_sentence
 from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
-from turnwise.selection.contextual.questions import YES_OR_NO, question_kind
 from turnwise.selection.phrases import words_of
 
 _CACHE_SIZE = 4_096
@@ -69,6 +74,46 @@ _PLACE = re.compile(r"\b(?:in|at|to|from|near|around|by)\b")
 _STEM_CACHE_SIZE = 16_384
 _MAX_OWNERS = 20
 _EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
+
+YES_OR_NO = "yesno"
+_QUESTION_SENTENCES = re.compile(r"[^.!?\n]+[.!?]?")
+_QUESTION_WORDS = (
+    (
+        YES_OR_NO,
+        r"\A(?:ok|okay|sure|great|and|so|then|but|well|also|right|now)?,? ?"
+        r"(?:do|does|did|is|are|was|would|shall|should|can|could|will|have|has|may|want|anything|any other)\b",
+    ),
+    ("when", r"\b(?:when|(?:what|which) (?:time|day|date)|how soon|(?:time|date) (?:for|of|would)?)\b"),
+    ("count", r"\b(?:how (?:many|much|long|old|big)|number of|what (?:number|amount|quantity|size))\b"),
+    ("where", r"\b(?:where|(?:what|which) (?:city|area|place|location|station|country)|location|address)\b"),
+    ("who", r"\b(?:who|whose|what name|your name)\b"),
+    ("which", r"\b(?:which|what|what's|how|why)\b"),
+    (YES_OR_NO, r"\b(?:confirm|correct|right|okay|ok|sound|work for you)\b"),
+)
+_QUESTION_KINDS = tuple((kind, re.compile(words)) for kind, words in _QUESTION_WORDS)
+
+SPLIT_CHARACTERS = 600
+"""Maximum length of a message that is split into clauses or requests; longer ones tend to be stories."""
+MAX_CLAUSES = 3
+"""Maximum number of clauses that are read; of more, the first and the last two."""
+_CLAUSE_CACHE_SIZE = 1_024
+_CLAUSE_WORDS = 2
+_CLAUSE_ENDS = re.compile(
+    r"(?<=[.!?;:])\s+|\n+|\s[-–—]\s|,\s+(?=(?:and|but|so|also|then|can|could|would|i|please)\b)", re.IGNORECASE
+)
+
+MAX_PARTS = 4
+"""Maximum number of parts that are read beside an answer."""
+
+_REQUEST_WORDS = 3
+_REQUEST_SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus|oh|but)[,\s]+)*", re.IGNORECASE)
+# They read normalized text, which has no two spaces in a row.
+_JOINTS = re.compile(r" ?,? (?:and|plus|also|then)(?: (?:also|then|please|after that|in addition))* | ?; ?", re.IGNORECASE)
+_TURNS = re.compile(
+    r", (?:(?:but|so) )?(?=(?:until |since )?(?:what|when|where|who|whom|why|which|how|can|could|would|will|do|does|did|is"
+    r"|are|may|please|i need|i want|i'd)\b)|,? but (?=\w)",
+    re.IGNORECASE,
+)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -220,3 +265,91 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) >= least:
             return word.removesuffix(ending) + ("y" if ending == "ies" else "")
     return word
+
+
+def last_question(text: str) -> str:
+    """Returns the text's last sentence with a question mark, or else its last sentence."""
+    sentences = [each.strip() for each in _QUESTION_SENTENCES.findall(text) if each.strip()]
+    return next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1] if sentences else "")
+
+
+def question_kind(folded: str) -> str:
+    """Returns what the last question of a case-folded text asks for: yesno, when, count, where, who, which, or nothing.
+
+    A last sentence with a question's words counts without the mark.
+    """
+    asked = last_question(folded)
+    return next((kind for kind, words in _QUESTION_KINDS if words.search(asked)), "")
+
+
+@lru_cache(_CLAUSE_CACHE_SIZE)
+def clauses_of(text: str) -> tuple[str, ...]:
+    """Returns the clauses with content, in order; empty when the message has a single clause."""
+    if len(text) > SPLIT_CHARACTERS:
+        return ()
+    plain = normalize(text)
+    parts, start = [], 0
+    for end in _CLAUSE_ENDS.finditer(plain):
+        if ends_sentence(plain, end.start()):
+            parts.append(plain[start : end.start()].strip())
+            start = end.end()
+    parts.append(plain[start:].strip())
+    found = [part for part in parts if part]
+    if len(found) < 2:
+        return ()
+    telling = [part for part in found if text_features(part).words >= _CLAUSE_WORDS and text_features(part).content >= 1]
+    return tuple(telling if len(telling) <= MAX_CLAUSES else (telling[0], *telling[-(MAX_CLAUSES - 1) :]))
+
+
+class Part(NamedTuple):
+    """A part of a message."""
+
+    text: str
+    asks: bool
+    """Has a request's words."""
+
+
+def split_requests(text: str) -> tuple[str, str] | None:
+    """Splits a message into two requests; None when it does not seem to contain two.
+
+    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
+    """
+    for first, second in _splits(text):
+        if _tells(first) and _tells(second):
+            return first, second
+    return None
+
+
+def parts_beside_answer(text: str) -> tuple[Part, ...]:
+    """Returns the ends of a message that may be requests beside an answer before them, the longest first.
+
+    Empty when the message takes back what was asked ("never mind"): then nothing is answered.
+    """
+    if text_features(text).never_mind:
+        return ()
+    ends = dict.fromkeys(second for first, second in _splits(text) if first and _tells(second))
+    return tuple(Part(end, _asks(end)) for end in sorted(ends, key=len, reverse=True)[:MAX_PARTS])
+
+
+def _splits(text: str) -> Iterator[tuple[str, str]]:
+    """Yields both sides of each place where a message may be split: sentences' ends, conjunctions, and turns such as "but"."""
+    if len(text) > SPLIT_CHARACTERS:
+        return
+    plain = normalize(text)
+    ends = (each for each in _REQUEST_SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
+    for joint in (*ends, *_JOINTS.finditer(plain), *_TURNS.finditer(plain)):
+        yield plain[: joint.start()].strip(), plain[joint.end() :].strip()
+
+
+def _tells(part: str) -> bool:
+    found = text_features(part)
+    return found.words >= _REQUEST_WORDS and found.content >= (1 if _has_request(part) else 2)
+
+
+def _asks(part: str) -> bool:
+    return _has_request(part) or text_features(part).question_mark
+
+
+def _has_request(part: str) -> bool:
+    found = text_features(part)
+    return found.asks or found.imperative or found.question_word

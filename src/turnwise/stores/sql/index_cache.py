@@ -52,7 +52,7 @@ log = logging.getLogger("turnwise.store")
 
 
 class SqlIndexCache:
-    """A cache in the store's database. Implements `matching.index_cache.IndexCache`: it is used from threads, and does not
+    """A cache in the store's database. Implements `matching.disk_cache.IndexCache`: it is used from threads, and does not
     raise.
 
     Args:

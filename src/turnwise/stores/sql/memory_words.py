@@ -15,8 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from turnwise.matching.recall import Postings
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import Postings, terms
 from turnwise.stores.sql.memory_tables import memory_terms
 from turnwise.stores.sql.prepared import PreparedLookup, PreparedStatement
 from turnwise.stores.sql.tables import column_params, insert_for

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from turnwise.facts.errors import StorageUsed, StoreError
 from turnwise.facts.memory import ENTRIES, SPAN_SECONDS, SUPERSEDED, MemoryEntry
-from turnwise.matching.terms import terms
+from turnwise.matching.recall import terms
 from turnwise.stores.sql.ids import new_id
 from turnwise.stores.sql.memory_blocks import pack_blocks, unpack_blocks
 from turnwise.stores.sql.memory_rows import body_of, body_text

@@ -2,8 +2,8 @@
 
 import re
 
-from turnwise.learning.outcomes import Outcome
-from turnwise.learning.report.curves import coverage_plot, latency_plot, reliability_plot, turns_plot
+from turnwise.learning.measures import Outcome
+from turnwise.learning.report.plots import coverage_plot, latency_plot, reliability_plot, turns_plot
 
 
 def outcome(expected: str | None, chosen: str | None, confidence: float, **more: object) -> Outcome:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from turnwise.learning.outcomes import Outcome
-from turnwise.learning.report.heatmap import AGENTS, heat_map, label, ordered
+from turnwise.learning.measures import Outcome
+from turnwise.learning.report.plots import AGENTS, heat_map, label, ordered
 
 
 def outcomes(*triples: tuple[str | None, str | None, int]) -> list[Outcome]:

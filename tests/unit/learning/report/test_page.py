@@ -3,8 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from turnwise.learning.evaluation_result import Evaluation, Subject, evaluation
-from turnwise.learning.outcomes import Outcome
+from turnwise.learning.evaluate import Evaluation, Subject, evaluation
+from turnwise.learning.measures import Outcome
 from turnwise.learning.report import page
 
 SUBJECT = Subject("default", "f" * 16, 3, 12, "own", {"contextual.nobody": 0.45}, {"ghost": 2})

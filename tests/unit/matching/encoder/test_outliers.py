@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from turnwise.matching.encoder import onnx_graph
+from turnwise.matching.encoder.export import divisors
 from turnwise.matching.encoder.onnx_encoder import session_of
 from turnwise.matching.encoder.onnx_graph import Shape
-from turnwise.matching.encoder.outliers import divisors
 from turnwise.matching.encoder.wordpiece import WordPiece
 
 Weights = dict[str, NDArray[np.float32]]

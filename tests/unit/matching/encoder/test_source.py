@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import EncoderError
-from turnwise.matching.encoder.source import load
+from turnwise.matching.encoder.export import load
 
 Make = Callable[..., Path]
 

@@ -6,9 +6,9 @@ from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Hea
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
-from turnwise.selection.active_agent import conversation_state
-from turnwise.selection.contextual.build_turn import build_turn, context_texts, joined_text, user_messages
+from turnwise.selection.contextual.situation import build_turn, context_texts, joined_text, user_messages
 from turnwise.selection.meaning import TextReading
+from turnwise.selection.resume import conversation_state
 from turnwise.testing.selector_suite import request_for
 
 TREE = AgentTree(

@@ -2,9 +2,16 @@
 
 import pytest
 
-from turnwise.selection.contextual.clauses import MAX_CLAUSES, READ_CHARACTERS, clauses_of
-from turnwise.selection.contextual.questions import last_question, question_kind
-from turnwise.selection.contextual.wording import answer_fit, read_message, read_reply
+from turnwise.selection.contextual.wording import (
+    MAX_CLAUSES,
+    SPLIT_CHARACTERS,
+    answer_fit,
+    clauses_of,
+    last_question,
+    question_kind,
+    read_message,
+    read_reply,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ def test_a_long_message_has_few_clauses() -> None:
     assert len(clauses_of(told)) == MAX_CLAUSES
     assert clauses_of(told)[0] == "The lamp number 0 is broken."
     assert clauses_of(told)[-1] == "The lamp number 8 is broken."
-    assert clauses_of("The lamp is broken. " * READ_CHARACTERS) == ()
+    assert clauses_of("The lamp is broken. " * SPLIT_CHARACTERS) == ()
 
 
 @pytest.mark.parametrize(

@@ -98,3 +98,16 @@ def test_a_pattern_or_a_name_speaks_against_novelty() -> None:
     assert features(build_situation(replace(plain, hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
     called = Turn(novel, read_message("let me talk to frob"), named={"b": 1.0})
     assert features(build_situation(called, roster, UNTRAINED)).novelty == 0.0
+
+
+def test_the_general_agent_is_like_any_other_where_it_has_phrases() -> None:
+    """C9: only a general agent that no text can be compared with has a weight of its own."""
+    general = CLAIMS.index("general")
+    for at, name in enumerate(LABELS):
+        situation = build_situation(turn(general=name), Roster(LABELS, LABELS), UNTRAINED)
+        assert situation.without_phrases == frozenset()
+        assert not features(situation).claims[:, general].any(), at
+    situation = build_situation(turn(general="root"), Roster(LABELS, (*LABELS, "root")), UNTRAINED)
+    assert situation.without_phrases == {"root"}
+    marked = features(situation).claims[:, general]
+    assert [name for name, value in zip(situation.candidates, marked, strict=True) if value] == ["root"]

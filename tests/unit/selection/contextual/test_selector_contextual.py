@@ -263,6 +263,9 @@ async def test_previous_agents_are_named_when_they_decided() -> None:
         "I cannot log in",
         "do you have a branch in Leeds",
         "and the other one",
+        "I have another question",
+        "I am still waiting",
+        "how much is it",
     ]
     for text in texts:
         alone = await decide(text)

@@ -1,6 +1,6 @@
 import pytest
 
-from turnwise.selection.contextual.requests import Part, parts_beside_answer, split_requests
+from turnwise.selection.contextual.wording import Part, parts_beside_answer, split_requests
 
 
 @pytest.mark.parametrize(
