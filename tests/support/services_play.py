@@ -8,7 +8,7 @@ from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import CallerLimits
 from turnwise.facts.ids import Issuer
-from turnwise.gateway.services.bound import Services, SharedState
+from turnwise.gateway.services import Services, SharedState
 
 Bind = Callable[..., Services]
 

@@ -15,7 +15,7 @@ from whose_asked import FILE, OF_USER, Asked, Route, Things
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
 from turnwise.gateway.a2a.request import TaskId
-from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.response import ResponseId
 from turnwise.stores.artifacts.local import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 

@@ -140,7 +140,7 @@ def _stdio_server(app: "App", front: "Front", user: str, wire: _Descriptors, wri
     from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
     from turnwise.gateway.mcp.stdio import StdioServer
-    from turnwise.gateway.mcp.tool_changes import ToolChanges
+    from turnwise.gateway.mcp.tool_list import ToolChanges
 
     request = McpRequest(front, LOCAL.replace(user=user))
     request.services.scope.user("messages:write")  # checks that the user's name is valid

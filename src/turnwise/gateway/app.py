@@ -3,27 +3,53 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from turnwise.config.gateway_entries import is_installed
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import Protocols, Switch
-from turnwise.gateway import adk, documentation, graph_chat, openai
-from turnwise.gateway.api import routes as api
+from turnwise.gateway import adk, api, graph_chat, openai, openapi
 from turnwise.gateway.console import FIXED, console_router
-from turnwise.gateway.descriptions import describe
-from turnwise.gateway.documentation import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
-from turnwise.gateway.middleware.accounting import AccessLog, OpenRequests
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
-from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.every_request import CompressedJson, HeadRequests, RequestIds, SecurityHeaders, TraceContext
+from turnwise.gateway.middleware.requests import AccessLog, OpenRequests, RequestIds, TraceContext
+from turnwise.gateway.middleware.responses import (
+    CompressedJson,
+    HeadRequests,
+    PendingRequests,
+    ProblemResponses,
+    SecurityHeaders,
+    ShutdownResponses,
+)
+from turnwise.gateway.openapi import add_security_schemes, describe
 from turnwise.gateway.problems import Form, register_error_handlers
-from turnwise.gateway.protocol import Protocol
+
+
+@asynccontextmanager
+async def _no_context(_: Front) -> AsyncIterator[None]:
+    yield
+
+
+class Protocol(NamedTuple):
+    """A protocol of the gateway."""
+
+    prefix: str
+    """The path prefix of its routes."""
+    router: APIRouter
+    form: Form
+    """Writes a problem in the protocol's error format."""
+    running: Callable[[Front], AbstractAsyncContextManager[None]] = _no_context
+    """A context that is entered as long as the gateway is served."""
+    top: APIRouter | None = None
+    """Routes outside the prefix."""
+
+    def has(self, path: str) -> bool:
+        """Returns whether the path belongs to this protocol."""
+        return path == self.prefix or path.startswith(self.prefix + "/")
 
 
 def protocols(config: Protocols) -> Iterator[Protocol]:
@@ -97,7 +123,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         title=TITLE,
         version=version("turnwise"),
         lifespan=living,
-        openapi_url=documentation.OPENAPI if documented else None,
+        openapi_url=openapi.OPENAPI if documented else None,
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
@@ -113,7 +139,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
             app.include_router(console_router())
     app.include_router(api.root_router)
     if documented:
-        app.include_router(documentation.router)
+        app.include_router(openapi.router)
     form_for = error_formatter(enabled)
     register_error_handlers(app, form_for)
     for layer in _middleware(front, app.state.pending, enabled, form_for):
@@ -146,7 +172,7 @@ def _middleware(
     if front.traced:
         yield Middleware(TraceContext)
     prefixes = [each.prefix for each in enabled]
-    yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI, *FIXED))
+    yield Middleware(AccessLog, prefixes=prefixes, fixed=(openapi.DOCUMENTATION, openapi.OPENAPI, *FIXED))
     yield Middleware(SecurityHeaders)
     if config.origins:
         # The gateway reads no cookies, so a page never acts with a credential that it does not have.

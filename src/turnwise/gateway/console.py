@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from turnwise.console import ASSETS, policy, shell
-from turnwise.gateway.middleware.every_request import SecurityHeaders
+from turnwise.gateway.middleware.responses import SecurityHeaders
 
 CONSOLE = "/console"
 FIXED: Sequence[str] = ("/", CONSOLE, f"{CONSOLE}/")

@@ -29,7 +29,7 @@ from turnwise.facts.errors import (
     TurnwiseError,
     WrongMethod,
 )
-from turnwise.gateway.documentation import DOCUMENTATION
+from turnwise.gateway.openapi import DOCUMENTATION
 
 INTERNAL = "internal"
 """The code of an internal error. Only the log has its cause, under the request's id."""

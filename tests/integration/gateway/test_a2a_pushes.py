@@ -20,7 +20,7 @@ from turnwise.access.address_guard import AddressGuard
 from turnwise.access.authenticator import LOCAL
 from turnwise.facts.gateway import A2aConfig, AuthConfig, GatewayConfig, Protocols
 from turnwise.facts.limits import ProcessConfig
-from turnwise.gateway.a2a.push.sender import PushStream, PushTransport
+from turnwise.gateway.a2a.push import PushStream, PushTransport
 from turnwise.ports.pushes import Push, PushConfig, PushPlace
 from turnwise.ports.stores import Lease
 

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from whose_play import Key, two_users
 
 from turnwise import LlmAgent, Runner, tool
-from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.response import ResponseId
 from turnwise.ports.model import ModelRequest
 from turnwise.ports.tool import ToolCall
 from turnwise.testing.models import FunctionModel, calls

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from turnwise import AgentContext, Content, Runner, SqlSessionStore, agent
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.openai.responses.ids import parse_call_id
+from turnwise.gateway.openai.responses.response import parse_call_id
 
 
 @agent

@@ -9,7 +9,7 @@ from whose_asked import FILE, OF_USER, Things
 from whose_play import REQUEST, made_up, seen, state_of, things_of, two_users, words_of
 
 from turnwise import AgentContext, agent
-from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.response import ResponseId
 
 HI = {"role": "user", "content": "hi"}
 LIFTING: dict[str, tuple[str, dict[str, Any]]] = {

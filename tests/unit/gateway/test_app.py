@@ -5,8 +5,7 @@ from fastapi.routing import iter_route_contexts
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
-from turnwise.gateway import graph_chat, mcp, openai
-from turnwise.gateway.api import routes as api
+from turnwise.gateway import api, graph_chat, mcp, openai
 from turnwise.gateway.app import error_formatter, gateway, protocols
 from turnwise.gateway.server import front_for
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.gateway import AuthConfig, JwtConfig
-from turnwise.gateway.documentation import OPEN, add_security_schemes, schemes_for
+from turnwise.gateway.openapi import OPEN, add_security_schemes, schemes_for
 
 JWT = JwtConfig(algorithms=("HS256",), key="x" * 64)
 DOCUMENT: dict[str, Any] = {"paths": {"/a": {"get": {}, "post": {"summary": "x"}}, "/health": {"get": OPEN}}}

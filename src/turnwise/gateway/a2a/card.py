@@ -23,7 +23,7 @@ from turnwise.gateway.a2a.messages import INPUT_MODES
 from turnwise.gateway.a2a.request import PROTOCOL_VERSION
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.selection.eligibility import eligible
 
 MOST_SKILLS = 200

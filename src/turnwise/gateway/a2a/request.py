@@ -9,7 +9,7 @@ from a2a.utils.errors import VersionNotSupportedError
 from turnwise.facts.callers import Caller
 from turnwise.facts.ids import is_storable_id
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.shared.packed_ids import pack_ids, unpack_ids
 
 _KEY = "turnwise"

@@ -12,12 +12,11 @@ from turnwise.facts.errors import InvocationMissing, MessageBlocked
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.waits import Wait
-from turnwise.gateway.a2a.lookup import find_task, services_of_task
-from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
+from turnwise.gateway.a2a.messages import AGENT_KEY, CALL_KEY, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
-from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
+from turnwise.gateway.a2a.tasks import FINAL_STATES, TaskRecord, find_task, services_of_task
 from turnwise.gateway.front import Front
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
@@ -51,11 +50,11 @@ def answer_to(waits: Sequence[Wait], message: IncomingMessage) -> tuple[Content,
 
 def _select_wait(waits: Sequence[Wait], message: IncomingMessage) -> Wait:
     """Returns the wait that the message names by its call id; without an id, the first. Raises for an unknown id."""
-    call_id = message.call if message.call is not None else message.data.get(CALL)
+    call_id = message.call if message.call is not None else message.data.get(CALL_KEY)
     selected = next((wait for wait in waits if call_id in (None, wait.id)), None)
     if selected is None:
         raise invalid_field(
-            f"metadata.{CALL}", "The task does not wait for this call.", fix="See the open waits in its status."
+            f"metadata.{CALL_KEY}", "The task does not wait for this call.", fix="See the open waits in its status."
         )
     return selected
 
@@ -104,7 +103,9 @@ async def send_message(
         return await _answer_task(operation, request, incoming, draft)
     if incoming.agent is not None and not operation.services.addressees.has(incoming.agent):
         raise invalid_field(
-            f"metadata.{AGENT}", "No agent of that name is available to this caller.", fix="See the skills of the agent card."
+            f"metadata.{AGENT_KEY}",
+            "No agent of that name is available to this caller.",
+            fix="See the skills of the agent card.",
         )
     session = message.context_id or new_session()
     return await _start_task(operation, draft._replace(session=session, agent=incoming.agent))

@@ -7,13 +7,22 @@ from a2a.types import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, Ta
 
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.lookup import files_of, find_task, services_of_task
-from turnwise.gateway.a2a.messages import invalid_field
-from turnwise.gateway.a2a.parts import MOST_INLINE, TEXT_TYPE, PartWriter
+from turnwise.gateway.a2a.messages import MOST_INLINE, TEXT_TYPE, PartWriter, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest, TaskId
 from turnwise.gateway.a2a.start import SentMessage
-from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
-from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of
+from turnwise.gateway.a2a.tasks import (
+    FINAL_STATES,
+    TaskRecord,
+    answer_of,
+    artifact_of,
+    files_of,
+    find_task,
+    is_output,
+    live_task_record,
+    services_of_task,
+    task_of,
+    update_of,
+)
 from turnwise.gateway.front import Front
 from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, TextPiece
 from turnwise.runner import Invocation

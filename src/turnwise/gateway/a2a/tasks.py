@@ -1,20 +1,250 @@
-"""Builds the protocol's Task, status updates and artifacts from a task record. Pure."""
+"""Tasks: the recorded state, computed from events, the lookup by id, and the protocol's Task, status updates and artifacts."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus, TaskStatusUpdateEvent
+from a2a.utils.errors import TaskNotFoundError
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from turnwise.facts.callers import Permission
+from turnwise.facts.content import Content
+from turnwise.facts.errors import ArtifactError, Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import USER, Event
-from turnwise.facts.waits import Wait
-from turnwise.gateway.a2a.json_values import data_part, json_object
-from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
-from turnwise.gateway.a2a.task_state import CANCELLED, TaskRecord, blocked_answer, is_output, is_question
+from turnwise.facts.sessions import visible
+from turnwise.facts.waits import Wait, open_waits, wait_opened_by
+from turnwise.gateway.a2a.messages import (
+    MOST_INLINE,
+    TEXT_TYPE,
+    File,
+    FileId,
+    PartWriter,
+    data_part,
+    json_object,
+    referenced_files,
+)
+from turnwise.gateway.a2a.request import OperationRequest, TaskId, parse_task_id
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import failure_text
+from turnwise.gateway.services import Services
+from turnwise.gateway.services.threads import REFUSED, KnownMessage
+from turnwise.gateway.shared.stream import COMPLETE_ENDS, failure_text, is_shown_to_user, shown_text
+from turnwise.runner.guardrail_results import blocked_message
 from turnwise.runner.record.events import origin_of
+from turnwise.wire.messages import SEGMENT
+
+CANCELLED = "cancelled"
+FINAL_STATES = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_REJECTED,
+    }
+)
+"""States in which a task is over."""
+RecordStatus = Literal["queued", "running", "waiting", "ended", "cancelled", "rejected"]
+_ALWAYS_COMPLETED = frozenset({"completed", "clarify"})
+
+
+class TaskRecord(NamedTuple):
+    """A task as it is recorded."""
+
+    name: TaskId
+    status: RecordStatus
+    """Where the task's invocation or queued message stands."""
+    events: Sequence[Event] = ()
+    """All visible events of its invocation, without retracted ones."""
+    first_message: Content | None = None
+    """Its first message, until the events contain it."""
+    problem: str = ""
+    """Why the task was rejected."""
+
+    @property
+    def end_reason(self) -> str:
+        """The reason of its end; empty while it has not ended."""
+        return next((event.actions.end.reason for event in reversed(self.events) if event.actions.end), "")
+
+    @property
+    def last_message(self) -> str:
+        """The id of its last message."""
+        return next((origin_of(event.id).message for event in reversed(self.events) if _is_message(event)), self.name.message)
+
+    def first_message_after(self, earlier: "TaskRecord") -> str:
+        """Returns the id of the first message that `earlier` lacks; empty if there is none."""
+        new = (
+            event for event in self.events if _is_message(event) and (event.sequence or 0) > (earlier.events[-1].sequence or 0)
+        )
+        return next((origin_of(event.id).message for event in new), "")
+
+    def before(self, message: str) -> Sequence[Event]:
+        """Returns the events before this message of the task."""
+        indexes = (
+            index for index, event in enumerate(self.events) if _is_message(event) and origin_of(event.id).message == message
+        )
+        return self.events[: next(indexes, 0)]
+
+    def waits(self, view: Redactor) -> list[Wait]:
+        """Returns the open waits that the reader may answer, oldest first."""
+        return [wait for wait in open_waits(self.events) if view.answers(wait.call)] if self.status == "waiting" else []
+
+    def state(self, view: Redactor) -> TaskState:
+        """Returns the protocol state for this reader. A task that waits for somebody else counts as working."""
+        if self.status == "waiting":
+            return TaskState.TASK_STATE_INPUT_REQUIRED if self.waits(view) else TaskState.TASK_STATE_WORKING
+        return _state_at(self.end_reason, self.events) if self.status == "ended" else _STATES[self.status]
+
+
+_STATES = {
+    "queued": TaskState.TASK_STATE_SUBMITTED,
+    "running": TaskState.TASK_STATE_WORKING,
+    "cancelled": TaskState.TASK_STATE_CANCELED,
+    "rejected": TaskState.TASK_STATE_REJECTED,
+}
+
+
+def task_record(name: TaskId, known: KnownMessage) -> TaskRecord:
+    """Builds the record of a task from its first message."""
+    receipt, reading, _ = known
+    if reading is not None and reading.result is not None:
+        return TaskRecord(name, reading.state, reading.result.events)
+    first_message = receipt.message.content
+    if (blocked := blocked_message(receipt.message.guarded)) is not None:
+        return TaskRecord(name, "rejected", problem=str(blocked))
+    if receipt.state == REFUSED and receipt.problem == CANCELLED:
+        return TaskRecord(name, "cancelled", first_message=first_message)
+    if receipt.state == REFUSED:
+        return TaskRecord(name, "rejected", first_message=first_message, problem="The message was refused.")
+    return TaskRecord(name, "queued", first_message=first_message)
+
+
+def live_task_record(
+    name: TaskId, events: Sequence[Event], first_message: Content | None = None, *, begun: bool, closed: bool
+) -> TaskRecord:
+    """Builds the record of a task from the events that a stream delivered.
+
+    Args:
+        begun: Whether the invocation has started.
+        closed: Whether the stream has ended.
+    """
+    shown = visible(events)
+    if any(event.actions.end for event in shown):
+        return TaskRecord(name, "ended", shown)
+    if not shown:
+        return TaskRecord(name, "cancelled" if closed else "running" if begun else "queued", first_message=first_message)
+    return TaskRecord(name, "waiting" if closed else "running", shown)
+
+
+def is_question(event: Event) -> bool:
+    """Returns whether the event asks the user something in text: for a reply, or for an approval."""
+    wait = wait_opened_by(event)
+    return wait is not None and wait.kind != "tool_result"
+
+
+def is_output(event: Event) -> bool:
+    """Returns whether the event's text belongs to the task's artifacts. Questions and guardrail explanations do not."""
+    return event.author != USER and is_shown_to_user(event) and not is_question(event) and not event.actions.blocked_by
+
+
+def _is_message(event: Event) -> bool:
+    return event.author == USER and event.content is not None
+
+
+def blocked_answer(events: Sequence[Event]) -> Event | None:
+    """Returns the last shown event if it explains why a guardrail blocked the answer."""
+    last = next((event for event in reversed(events) if shown_text(event)), None)
+    return last if last is not None and last.actions.blocked_by else None
+
+
+def _state_at(reason: str, events: Sequence[Event]) -> TaskState:
+    if reason == "blocked" or (reason in COMPLETE_ENDS and blocked_answer(events) is not None):
+        return TaskState.TASK_STATE_REJECTED
+    if reason in _ALWAYS_COMPLETED or (reason in COMPLETE_ENDS and any(map(shown_text, events))):
+        return TaskState.TASK_STATE_COMPLETED
+    return TaskState.TASK_STATE_CANCELED if reason == CANCELLED else TaskState.TASK_STATE_FAILED
+
+
+MOST_FILES = 50
+"""Maximum number of artifacts loaded for one response; further ones appear by name only."""
+
+
+async def find_task(operation: OperationRequest, task_id: str, *, to: Permission = "sessions:read") -> TaskRecord:
+    """Returns the task with this id.
+
+    Args:
+        to: The permission that the caller needs.
+
+    Raises:
+        TaskNotFoundError: There is no such task, or it belongs to another user.
+        Forbidden: The caller lacks the permission. Raised whether or not the task exists.
+    """
+    name = parse_task_id(task_id)
+    try:
+        if name is None:
+            operation.services.scope.require(to)
+            raise InvocationMissing("This is not a task id.")
+        if None not in (operation.user, name.user) and operation.user != name.user:
+            operation.services.scope.user(to)
+            raise InvocationMissing("The task belongs to another user than the request names.")
+        known = await services_of_task(operation, name).threads.whole(name.session, name.message, to=to)
+    except (InvocationMissing, SessionMissing):
+        raise TaskNotFoundError("There is no such task.") from None
+    except Forbidden:
+        # Do not reveal that a task of another user exists to a caller who may not reach it.
+        if operation.user is None and name is not None and name.user is not None:
+            operation.services.scope.require(to)
+            raise TaskNotFoundError("There is no such task.") from None
+        raise
+    return task_record(name, known)
+
+
+def user_of_task(operation: OperationRequest, name: TaskId) -> str | None:
+    """Returns the user that the request names, else the one in the task's id; None = the caller's own user."""
+    return name.user if operation.user is None else operation.user
+
+
+def services_of_task(operation: OperationRequest, name: TaskId) -> Services:
+    """Returns the services for the task's user."""
+    return operation.services.for_user(user_of_task(operation, name))
+
+
+async def files_of(
+    operation: OperationRequest, name: TaskId, events: Iterable[Event], inline: int = MOST_INLINE
+) -> Mapping[FileId, File]:
+    """Loads the artifacts that these events refer to; missing ones are left out.
+
+    At most `inline` bytes are included; files beyond it have a URL only.
+    """
+    files: dict[FileId, File] = {}
+    bytes_left, artifacts = inline, services_of_task(operation, name).artifacts
+    for id_ in referenced_files(events)[:MOST_FILES]:
+        artifact, version = id_
+        try:
+            infos = await artifacts.versions(name.session, artifact)
+            info = next(candidate for candidate in reversed(infos) if version in (None, candidate.version))
+            url = _url(operation, name, artifact, info.version)
+            files[id_] = File(url, info.mime_type)
+            if info.size <= bytes_left:
+                loaded = await artifacts.load(name.session, artifact, info.version)
+                files[id_], bytes_left = File(url, info.mime_type, loaded.data), bytes_left - info.size
+        except (ArtifactError, NothingHere, SessionMissing, Forbidden, StopIteration):
+            continue
+    return files
+
+
+def _url(operation: OperationRequest, name: TaskId, artifact: str, version: int) -> str:
+    """Returns the artifact's URL in the Turnwise API, which requires the same credential. Empty if the session id cannot be a
+    path segment.
+    """
+    if not re.fullmatch(SEGMENT, name.session):
+        return ""
+    user = user_of_task(operation, name)
+    user_query = f"&user={quote(user, safe='')}" if user is not None else ""
+    path = f"sessions/{quote(name.session, safe='')}/artifacts/{quote(artifact, safe='')}"
+    return f"{operation.base}/api/v1/{path}?version={version}{user_query}"
+
 
 METADATA_KEY = "turnwise"
 """The metadata key of Turnwise's own fields."""

@@ -5,9 +5,9 @@ from pathlib import Path
 from fastapi import APIRouter
 
 from turnwise.facts.gateway import AdkConfig
-from turnwise.gateway.adk import apps, artifacts, development, runs, sessions
+from turnwise.gateway.adk import apps, artifacts, development, sessions
+from turnwise.gateway.adk.development import page
 from turnwise.gateway.adk.schema import error_response
-from turnwise.gateway.adk.web_page import page
 
 PREFIX = "/adk"
 
@@ -15,8 +15,8 @@ PREFIX = "/adk"
 def router_for(config: AdkConfig) -> APIRouter:
     """Builds the routes, including the web page if one is configured."""
     router = APIRouter()
-    for part in (apps, sessions, artifacts, runs, development):
-        router.include_router(part.router)
+    for part in (apps.router, sessions.router, artifacts.router, sessions.run_router, development.router):
+        router.include_router(part)
     if config.web is not None:
         router.include_router(page(Path(config.web), PREFIX))
     return router

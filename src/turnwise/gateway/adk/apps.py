@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.errors import NothingHere
 from turnwise.gateway.front import Front, TheFront, TheServices
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.agents import VisibleAgent
-from turnwise.gateway.services.bound import Services
 
 router = APIRouter(include_in_schema=False)
 ALL_AGENTS = 1_000_000

@@ -8,11 +8,11 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.adk.apps import UserServices, check_app
-from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
+from turnwise.gateway.adk.events import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheFront
-from turnwise.gateway.services.bound import Services
-from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
+from turnwise.gateway.services import Services
+from turnwise.gateway.shared.content import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
 router = APIRouter(prefix="/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts", include_in_schema=False)

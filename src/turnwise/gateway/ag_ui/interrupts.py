@@ -11,7 +11,7 @@ from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
 from turnwise.facts.waits import Wait
-from turnwise.gateway.ag_ui.history import result_text
+from turnwise.gateway.ag_ui.messages import result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 

@@ -11,7 +11,8 @@ from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
 from turnwise.facts.waits import is_late, open_waits, waits_of
-from turnwise.gateway.ag_ui.client_messages import (
+from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
+from turnwise.gateway.ag_ui.messages import (
     ClientMessages,
     ClientState,
     client_state,
@@ -19,17 +20,14 @@ from turnwise.gateway.ag_ui.client_messages import (
     messages_in,
     restored_messages,
 )
-from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
-from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom_event, error_of, event, sse_event
-from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
-from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.schema import VERSION, ClientStateMirror, RunBody, Wire, custom_event, error_of, event, sse_event
 from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
-from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
+from turnwise.gateway.ag_ui.stream import RunEvents, TurnSteps, is_failed, is_stopped, outcome_of, usage_of
 from turnwise.gateway.front import Front, TheFront, UserServices, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.sessions import Window
-from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
+from turnwise.gateway.shared.stream import DecisionInfo, failure_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 

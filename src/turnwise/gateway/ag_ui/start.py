@@ -21,7 +21,8 @@ from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.facts.waits import waits_of
-from turnwise.gateway.ag_ui.history import (
+from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
+from turnwise.gateway.ag_ui.messages import (
     instructions_in,
     merged_content,
     new_messages,
@@ -29,15 +30,13 @@ from turnwise.gateway.ag_ui.history import (
     without_late_results,
     without_repeated,
 )
-from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
-from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.shared_state import changed_keys
+from turnwise.gateway.ag_ui.schema import RunBody, changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.invocations import Step, WaitAnswer
-from turnwise.gateway.shared.caller_tools import offered_tool
+from turnwise.gateway.shared.content import offered_tool
 from turnwise.gateway.shared.exchanges import joined_instructions
 from turnwise.runner import Invocation
 

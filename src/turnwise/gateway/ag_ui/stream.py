@@ -3,9 +3,16 @@
 A stored event gives, in this order: thinking (if visible), text, tool calls, tool results, artifacts, state, and the selection.
 Partial events send text and thinking earlier. Agents are announced first and everything opened is closed, so clients that
 verify the order accept the stream.
+
+For the protocol the gateway is the agent, and the agents of the tree are its subagents. A subagent id consists of the
+invocation and the branch, so an agent that continues after a wait keeps its id in the next run.
+
+STEP_STARTED       a turn begins: its agent was selected, or received a handoff
+SUBAGENT_STARTED   an agent produces its first output, in its turn or nested below the turn's agent
+SUBAGENT_FINISHED  the agent is done, at the latest at the end of its turn or of the run; suspended if it waits
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,14 +21,12 @@ from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.facts.usage import Usage
 from turnwise.facts.waits import calls_in, is_late
-from turnwise.gateway.ag_ui.client_messages import ClientMessages
-from turnwise.gateway.ag_ui.history import result_id, result_text
-from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
-from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
-from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.messages import ClientMessages, result_id, result_text
+from turnwise.gateway.ag_ui.schema import ClientStateMirror, Wire, custom_event, event
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.caller_tools import arguments_of
+from turnwise.gateway.shared.content import arguments_of
 from turnwise.gateway.shared.stream import (
+    COMPLETE_ENDS,
     MessageAborted,
     MessageCompleted,
     MessageKind,
@@ -33,7 +38,6 @@ from turnwise.gateway.shared.stream import (
     ToolCalled,
     ToolReturned,
 )
-from turnwise.gateway.shared.utterances import COMPLETE_ENDS
 from turnwise.runner import Result
 
 WIRE_TYPES: Mapping[MessageKind, tuple[str, str]] = MappingProxyType(
@@ -45,7 +49,7 @@ WIRE_TYPES: Mapping[MessageKind, tuple[str, str]] = MappingProxyType(
 class RunEvents:
     """Converts the events of one run for one reader."""
 
-    def __init__(self, view: Redactor, speakers: TurnSteps, client: ClientMessages, mirror: ClientStateMirror) -> None:
+    def __init__(self, view: Redactor, speakers: "TurnSteps", client: ClientMessages, mirror: ClientStateMirror) -> None:
         self._view, self.speakers, self._client, self._mirror = view, speakers, client, mirror
         self._stream = ReaderStream(thinking=True)
         self._earlier_calls: set[str] = set()
@@ -235,3 +239,86 @@ def _entry(usage: Usage) -> Wire:
     }
     known: dict[str, Any] = {"provider": provider, "model": model, **counts}
     return {name: value for name, value in known.items() if value}
+
+
+class TurnSteps:
+    """Emits step and subagent events.
+
+    Args:
+        description_of: Returns an agent's description, if the reader may know of the agent.
+        supports_subagents: Whether the client supports subagents.
+    """
+
+    def __init__(self, description_of: Callable[[str], str | None], *, supports_subagents: bool = True) -> None:
+        self._description_of, self._supports_subagents = description_of, supports_subagents
+        self._step: str | None = None
+        self._open: dict[str, None] = {}
+        self._begun: set[str] = set()
+
+    def begin(self, agent: str) -> Iterator[Wire]:
+        """Starts an agent's turn, unless it is the current one."""
+        if agent != self._step:
+            yield from self._end_step()
+            self._step = agent
+            yield event("STEP_STARTED", stepName=agent)
+
+    def hand_over(self, agent: str) -> Iterator[Wire]:
+        """Ends the current turn and starts the next agent's."""
+        yield from self._finish(list(self._open), {})
+        yield from self._end_step()
+        yield from self.begin(agent)
+
+    def tag(self, source: Event) -> str | None:
+        """Returns the subagent id for an event; None if the event belongs to no subagent."""
+        return _id(source, source.branch) if self._supports_subagents and source.branch else None
+
+    def announce(self, source: Event) -> Iterator[Wire]:
+        """Announces the event's agent as a subagent, once."""
+        tag = self.tag(source)
+        if tag is None or tag in self._begun:
+            return
+        above = [_id(source, branch) for branch in source.branch.parent.with_ancestors()]
+        parent = next((id_ for id_ in above if id_ in self._begun), None)
+        self._begun.add(tag)
+        self._open[tag] = None
+        description = self._description_of(source.author)
+        yield event(
+            "SUBAGENT_STARTED", subagentRunId=tag, name=source.author, description=description, parentSubagentRunId=parent
+        )
+
+    def finished(self, source: Event) -> Iterator[Wire]:
+        """Ends the subagents that the event reports as finished."""
+        if source.actions.finished and self._supports_subagents:
+            yield from self._finish([_id(source, branch) for branch in source.actions.finished], {})
+
+    def fail(self, source: Event, message: str, code: str) -> Iterator[Wire]:
+        """Ends the event's subagent with an error."""
+        tag = self.tag(source)
+        if tag in self._open:
+            del self._open[tag]
+            yield event("SUBAGENT_ERROR", subagentRunId=tag, message=message, code=code)
+
+    def is_open(self, tag: str | None) -> bool:
+        """Returns whether the subagent was announced and has not ended."""
+        return tag in self._open
+
+    def close(self, waiting: Mapping[str, Sequence[str]]) -> Iterator[Wire]:
+        """Ends the run's turn and subagents. waiting: the interrupts of each suspended subagent."""
+        yield from self._finish(list(self._open), waiting)
+        yield from self._end_step()
+
+    def _finish(self, tags: Sequence[str], waiting: Mapping[str, Sequence[str]]) -> Iterator[Wire]:
+        for tag in reversed(tags):
+            if tag in self._open:
+                del self._open[tag]
+                outcome = {"type": "suspended", "interruptIds": list(waiting[tag])} if tag in waiting else None
+                yield event("SUBAGENT_FINISHED", subagentRunId=tag, outcome=outcome)
+
+    def _end_step(self) -> Iterator[Wire]:
+        if self._step is not None:
+            step, self._step = self._step, None
+            yield event("STEP_FINISHED", stepName=step)
+
+
+def _id(source: Event, branch: str) -> str:
+    return f"{source.invocation_id}:{branch}"

@@ -1,14 +1,16 @@
-"""Routes that list and show the agents that the caller may use."""
+"""Routes that show the agents that the caller may use, the plans of flows, and the weaknesses of agents' cards."""
 
 from typing import Annotated
 
 from fastapi import Query, Request
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import AgentId, Limit
 from turnwise.gateway.api.representations import agent_details
 from turnwise.gateway.front import TheServices, redactor_of
+from turnwise.gateway.openapi import api_router, link
+from turnwise.gateway.services.agents import TaskPlace
+from turnwise.wire.definitions import FlowPlanShown, LintReportShown, PlannedTaskShown
 from turnwise.wire.messages import PLAIN
 from turnwise.wire.resources import AgentPage, AgentShown
 
@@ -55,3 +57,53 @@ async def list_agents(
 async def get_agent(agent_name: AgentId, request: Request, services: TheServices) -> AgentShown:
     """Returns one agent with its parent and children. Answers 404 for an agent that the caller may not use."""
     return agent_details(services.agents.get(agent_name), redactor_of(request))
+
+
+inspection_router = api_router("agents")
+
+
+@inspection_router.get(
+    "/agents/{agent_name:agent}/plan",
+    summary="Get the plan of a flow",
+    response_model=FlowPlanShown,
+    response_description="The plan.",
+    responses=problems(404),
+)
+async def get_flow_plan(agent_name: AgentId, services: TheServices) -> FlowPlanShown:
+    """Returns the tasks of a flow in an order in which they can be done, and an SVG drawing.
+
+    The drawing is left out if it names agents that the caller may not use. Answers 404 for an agent that is no flow.
+    """
+    plan = services.plans.get(agent_name)
+    tasks = None if plan.tasks is None else [_task(each) for each in plan.tasks]
+    return FlowPlanShown(flow=agent_name, tasks=tasks, drawing=plan.drawing)
+
+
+def _task(place: TaskPlace) -> PlannedTaskShown:
+    """Returns a planned task as the API shows it."""
+    task = place.task
+    return PlannedTaskShown(
+        name=task.name,
+        objective=task.objective,
+        agents=list(place.agents),
+        needs=list(place.needs),
+        parent=task.parent,
+        run_if=task.run_if,
+        interactive=task.interactive,
+    )
+
+
+@inspection_router.get(
+    "/definitions/lint",
+    summary="Lint the agents",
+    response_model=LintReportShown,
+    response_description="The findings.",
+    responses=problems(),
+)
+async def lint_agents(services: TheServices) -> LintReportShown:
+    """Finds what makes the agents that serve hard to tell apart, as `turnwise lint` does. No agent runs. Needs the
+    permission `definitions:read`.
+    """
+    report = await services.linting.report()
+    findings = [each.data() for each in report.findings]
+    return LintReportShown.model_validate({"agents": report.agents, "findings": findings, "by_meaning": report.by_meaning})

@@ -7,9 +7,9 @@ from fastapi import Query, Request, Response
 
 from turnwise.facts.errors import NoSuchRange
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, UserServices
 from turnwise.gateway.api.representations import artifact_details
+from turnwise.gateway.openapi import api_router, link
 from turnwise.gateway.shared.ranges import etag_of, is_known, part_of
 from turnwise.ports.stores import Artifact
 from turnwise.wire.resources import ArtifactList, ArtifactShown

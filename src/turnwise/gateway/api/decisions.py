@@ -1,5 +1,6 @@
-"""Routes that search, count, follow, explain, label and rate selection decisions. `services.decisions` checks the rights."""
+"""Routes that search, count, follow, explain, label, rate, review and report selection decisions. Services check the rights."""
 
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
@@ -10,22 +11,38 @@ from pydantic import JsonValue, WithJsonSchema
 
 from turnwise.access.rights import may
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import STREAM, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, Time, UserServices
 from turnwise.gateway.api.representations import decision_details, decision_row
-from turnwise.gateway.front import TheFront, redactor_of
+from turnwise.gateway.front import TheFront, TheServices, redactor_of
+from turnwise.gateway.openapi import STREAM, api_router, link
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.decision_feed import DecisionBatch
+from turnwise.gateway.services.decisions import DecisionBatch, DecisionPlace
 from turnwise.gateway.sse import event_stream
+from turnwise.learning.label_signals import SIGNALS
+from turnwise.learning.review import RANDOM_SHARE
 from turnwise.ports.decisions import DecisionCell, DecisionCounts, DecisionFilter
-from turnwise.wire.decisions import GiveFeedback, LabelDecision
-from turnwise.wire.messages import MOST_CHARACTERS, PLAIN, SEGMENT
+from turnwise.wire.decisions import (
+    ClaimShown,
+    DecisionLabels,
+    DecisionReportShown,
+    DecisionSignals,
+    EvaluationList,
+    EvaluationShown,
+    GiveFeedback,
+    LabelChangeShown,
+    LabelDecision,
+    LabelDecisions,
+    LabelShown,
+    QueuedDecision,
+    ReviewQueue,
+    SignalShown,
+)
+from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, PLAIN, SEGMENT
 from turnwise.wire.resources import Confusion, DecisionCountsShown, DecisionPage, DecisionShown, FacetCount, TimeShown
 
 router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
-
-
+_AT = "/sessions/{session_id}/decisions/{sequence}"
 _OUTCOMES: dict[str, JsonValue] = {"type": "string", "enum": ["chosen", "clarify"], "maxLength": 7}
 _ORDERS: dict[str, JsonValue] = {"type": "string", "enum": ["newest", "oldest"], "maxLength": 6}
 _Order = Annotated[Literal["newest", "oldest"], WithJsonSchema(_ORDERS)]
@@ -171,7 +188,7 @@ def _written(shown: DecisionShown) -> bytes:
 
 
 @router.get(
-    "/sessions/{session_id}/decisions/{sequence}",
+    _AT,
     summary="Explain a decision",
     response_model=DecisionShown,
     response_description="The decision with the verdict of every selector.",
@@ -185,7 +202,7 @@ async def explain_decision(
 
 
 @router.put(
-    "/sessions/{session_id}/decisions/{sequence}/label",
+    f"{_AT}/label",
     summary="Label a decision",
     status_code=204,
     response_class=Response,
@@ -202,7 +219,7 @@ async def label_decision(session_id: SessionId, sequence: Sequence, body: LabelD
 
 
 @router.post(
-    "/sessions/{session_id}/decisions/{sequence}/feedback",
+    f"{_AT}/feedback",
     summary="Rate a decision",
     status_code=204,
     response_class=Response,
@@ -252,3 +269,178 @@ def _facet(cells: Iterable[DecisionCell], name_of: Callable[[DecisionCell], str]
             sums.labelled += cell.count
             sums.contradicted += cell.count if cell.label != cell.agent else 0
     return sorted(found.values(), key=lambda each: (-each.count, each.name))
+
+
+@router.put(
+    f"{_AT}/claim",
+    summary="Claim a decision",
+    response_model=ClaimShown,
+    response_description="The claim that holds.",
+    responses=problems(404),
+)
+async def claim_decision(session_id: SessionId, sequence: Sequence, request: Request, services: UserServices) -> ClaimShown:
+    """Claims the review of a decision for two minutes; claiming it again extends the claim. Needs the permission
+    `decisions:label`.
+
+    If another reviewer has it, nothing changes, and the response is that reviewer's claim.
+    """
+    claim = await services.reviews.claim(session_id, sequence)
+    mine = claim.reviewer == request.state.caller.id
+    return ClaimShown(reviewer=claim.reviewer, seconds=claim.seconds, mine=mine)
+
+
+@router.delete(
+    f"{_AT}/claim",
+    summary="Release a claim",
+    status_code=204,
+    response_class=Response,
+    response_description="The caller has no claim.",
+    responses=problems(),
+)
+async def unclaim_decision(session_id: SessionId, sequence: Sequence, services: UserServices) -> None:
+    """Releases the caller's claim of a decision. Idempotent."""
+    await services.reviews.unclaim(session_id, sequence)
+
+
+@router.get(
+    f"{_AT}/labels",
+    summary="List a decision's labels",
+    response_model=DecisionLabels,
+    response_description="The labels and their changes.",
+    responses=problems(),
+)
+async def list_labels(session_id: SessionId, sequence: Sequence, services: UserServices) -> DecisionLabels:
+    """Lists who labelled a decision and how, and all changes, oldest first. Needs the permission `decisions:label`."""
+    labels, changes = await services.reviews.labels(session_id, sequence)
+    return DecisionLabels(
+        labels=[LabelShown.of(each.label) for each in labels],
+        changes=[
+            LabelChangeShown(
+                at=each.at,
+                actor=each.actor,
+                before=LabelShown.of(each.before) if each.before else None,
+                after=LabelShown.of(each.after) if each.after else None,
+            )
+            for each in changes
+        ],
+    )
+
+
+@router.get(
+    f"{_AT}/signals",
+    summary="List a decision's signals",
+    response_model=DecisionSignals,
+    response_description="The signals.",
+    responses=problems(404),
+)
+async def list_signals(session_id: SessionId, sequence: Sequence, services: UserServices) -> DecisionSignals:
+    """Lists what followed a decision in its conversation, such as a correction or thanks: what `turnwise decisions signals`
+    labels it by. Needs the permission `decisions:label`.
+
+    Reads 200 events before the decision and 1,000 after it.
+    """
+    found = await services.reviews.signals(session_id, sequence)
+    effects = [(each, SIGNALS[each.signal]) for each in found]
+    shown = [
+        SignalShown(signal=each.signal, says=effect.says, agent=each.agent, weight=effect.weight, about=effect.about)
+        for each, effect in effects
+    ]
+    return DecisionSignals(signals=shown)
+
+
+@router.get(
+    "/review-queue",
+    summary="List decisions to review",
+    response_model=ReviewQueue,
+    response_description="The decisions, in the order of review.",
+    responses=problems(),
+)
+async def list_review_queue(
+    request: Request,
+    services: TheServices,
+    size: Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many decisions.")] = 50,
+    random: Annotated[
+        float, Query(ge=0, le=1, allow_inf_nan=False, description="The share of decisions that are drawn at random.")
+    ] = RANDOM_SHARE,
+    seed: Annotated[
+        int | None, Query(ge=0, le=2**31, description="The seed of the draw. Without it, each request draws anew.")
+    ] = None,
+    of: Annotated[int, Query(ge=1, le=10_000, description="How many decisions are read, the newest ones.")] = 2_000,
+) -> ReviewQueue:
+    """Lists the decisions to label next: the most contradicted, then the most doubtful, and some at random among them.
+
+    Accuracy is estimated from the random ones, so hand `picked` and `probability` over with their labels. Decisions that an
+    operator labelled are left out. Needs the permission `decisions:label` for all users.
+    """
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    found, view = await services.reviews.queue(size=size, share=random, seed=drawn, limit=of), redactor_of(request)
+    queue = [
+        QueuedDecision(
+            decision=decision_row(each.decision, view), picked=each.picked, doubt=each.doubt, probability=each.probability
+        )
+        for each in found
+    ]
+    return ReviewQueue(queue=queue)
+
+
+@router.post(
+    "/decision-labels",
+    summary="Label decisions",
+    status_code=204,
+    response_class=Response,
+    response_description="The labels are stored.",
+    responses=problems(404, body=True),
+)
+async def label_decisions(body: LabelDecisions, services: TheServices) -> None:
+    """Gives several decisions the same label, such as those for equal messages. Needs the permission `decisions:label`.
+
+    A label of `null` removes the labels of all operators. The request is idempotent.
+    """
+    places = [
+        DecisionPlace(each.user, each.session_id, each.sequence, each.picked, each.probability) for each in body.decisions
+    ]
+    await services.reviews.label(places, body.agent, note=body.note, unsure=body.unsure)
+
+
+@router.get(
+    "/decision-report",
+    summary="Report on decisions",
+    response_model=DecisionReportShown,
+    response_description="The report.",
+    responses=problems(),
+)
+async def report_decisions(
+    services: TheServices,
+    since: Annotated[
+        Time | None, Query(description="Only decisions made at this time or later. A time without a zone is UTC.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="How many decisions are read, the newest ones.")] = 10_000,
+    sample: Annotated[
+        int, Query(ge=1, le=5_000, description="How many texts are grouped by meaning, drawn at random.")
+    ] = 1_000,
+    seed: Annotated[int, Query(ge=0, le=2**31, description="The seed of the draw.")] = 0,
+) -> DecisionReportShown:
+    """Reports misroutes, agents that take each other's messages, what falls to nobody, conflicts of patterns, and drift.
+
+    The report is that of `turnwise decisions report`, and at most a minute old. Accuracy is estimated from randomly picked
+    labels. Needs the permission `decisions:label` for all users.
+    """
+    found = await services.reports.decisions(since=since, limit=limit, sample=sample, seed=seed)
+    return DecisionReportShown.model_validate(found.data())
+
+
+@router.get(
+    "/evaluations",
+    summary="List evaluations",
+    response_model=EvaluationList,
+    response_description="The evaluations, newest first.",
+    responses=problems(),
+)
+async def list_evaluations(services: TheServices, limit: Limit = 20) -> EvaluationList:
+    """Lists what `turnwise eval --store` measured, newest first. Needs the permission `decisions:label`."""
+    kept = await services.reports.evaluations(limit=limit)
+    shown = [
+        EvaluationShown.model_validate({"id": str(each.id), "at": each.at, "actor": each.actor, **each.figures})
+        for each in kept
+    ]
+    return EvaluationList(evaluations=shown)

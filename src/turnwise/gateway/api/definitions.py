@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Path, Response
 from pydantic import JsonValue
 
-from turnwise.gateway.api.conditions import RequiredIfMatch, mark_version
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import LOCATION, Responses, api_router
-from turnwise.gateway.api.parameters import After, AgentId, Limit
+from turnwise.gateway.api.parameters import After, AgentId, Limit, RequiredIfMatch, mark_version
 from turnwise.gateway.front import TheServices
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.openapi import LOCATION, Responses, api_router
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.definitions import Bounds
 from turnwise.gateway.services.session_admission import Expected
 from turnwise.ports.definitions import AnyDefinition, DefinitionKind

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from turnwise.gateway.api.openapi import Responses
+from turnwise.gateway.openapi import Responses
 from turnwise.gateway.problems import Problem
 
 MEDIA_TYPE = "application/problem+json"

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import Path
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheServices
+from turnwise.gateway.openapi import api_router
 from turnwise.ports.experiments import ExperimentRecord
 from turnwise.wire.experiments import (
     ArmShown,

@@ -5,14 +5,12 @@ from typing import Annotated
 from fastapi import Body, Query, Request, Response
 
 from turnwise.facts.content import ToolResultPart
-from turnwise.gateway.api.answers import answer_of, read_answer
-from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.messages import ANSWERED, answered
-from turnwise.gateway.api.openapi import STREAM, api_router
-from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, UserServices, Wait, wants_stream
-from turnwise.gateway.api.stream import stream
+from turnwise.gateway.api.messages import ANSWERED, answered, stream
+from turnwise.gateway.api.parameters import IfMatch, InvocationId, Limit, SessionId, UserServices, Wait, wants_stream
+from turnwise.gateway.api.representations import answer_of, read_answer
 from turnwise.gateway.front import TheFront, redactor_of
+from turnwise.gateway.openapi import STREAM, api_router
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.messages import MOST_SEQUENCE, Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping

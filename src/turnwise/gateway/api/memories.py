@@ -6,10 +6,10 @@ from fastapi import Depends, Path, Query
 
 from turnwise.facts.memory import ID_CHARACTERS, Entity, MemoryEntry, MemoryKind, Span, Speaker
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.api.parameters import After, Limit, UserId
 from turnwise.gateway.front import TheServices
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.openapi import api_router
+from turnwise.gateway.services import Services
 from turnwise.ports.memory import MemoryFilter
 from turnwise.wire.memories import (
     MOST_IDS,

@@ -6,9 +6,9 @@ from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.api.parameters import After, Limit, UserId, UserServices
 from turnwise.gateway.front import TheServices, redactor_of
+from turnwise.gateway.openapi import Responses, api_router
 from turnwise.ports.records import AuditEntry, Hold
 from turnwise.wire.messages import MOST_CHARACTERS, PLAIN
 from turnwise.wire.resources import AddHold, AuditPage, AuditShown, HoldList, HoldShown

@@ -6,12 +6,11 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 
 from turnwise.facts.sessions import Session
-from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import LOCATION, Responses, api_router, link
-from turnwise.gateway.api.parameters import After, Limit, SessionId, UserId, UserServices
+from turnwise.gateway.api.parameters import ETAG, After, IfMatch, Limit, SessionId, UserId, UserServices, mark
 from turnwise.gateway.api.representations import recent_session, session_details, session_summary
 from turnwise.gateway.front import TheServices, redactor_of
+from turnwise.gateway.openapi import LOCATION, Responses, api_router, link
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.messages import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, PLAIN, SEGMENT
 from turnwise.wire.resources import (

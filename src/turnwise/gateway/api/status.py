@@ -1,13 +1,27 @@
-"""Routes about the caller, the policy and the processes."""
+"""Routes about the process: probes without a credential, metrics, the caller, the policy, and all processes."""
 
 from importlib.metadata import version as version_of
 
+from fastapi import Request, Response
+
 from turnwise.access.rights import RIGHTS, may, reaches_all
+from turnwise.facts.errors import NothingHere
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheFront, TheServices
+from turnwise.gateway.openapi import OPEN, Responses, api_router
 from turnwise.runner.rests import AgentRests
-from turnwise.wire.resources import Me, Operations, PolicyShown, ProcessShown, RestingAgent, SegmentShown, StageShown
+from turnwise.wire.resources import (
+    Alive,
+    Me,
+    Operations,
+    PolicyShown,
+    ProcessShown,
+    Ready,
+    RestingAgent,
+    SegmentShown,
+    StageShown,
+    Version,
+)
 
 router = api_router("standing")
 
@@ -114,3 +128,76 @@ async def _resting(rests: AgentRests) -> list[RestingAgent]:
         for name, rest in sorted(rests.resting().items())
         if rest.until is not None
     ]
+
+
+probe_router = api_router("standing")
+_OPEN: Responses = {status: problems()[status] for status in (400, 500)}
+
+
+@probe_router.get(
+    "/health",
+    summary="Liveness probe",
+    response_model=Alive,
+    response_description="The process is alive.",
+    responses=_OPEN,
+    openapi_extra=OPEN,
+)
+async def is_alive() -> Alive:
+    """Returns 200 as long as the process responds. If it does not respond, restart it."""
+    return Alive(status="alive")
+
+
+@probe_router.get(
+    "/ready",
+    summary="Readiness probe",
+    response_model=Ready,
+    response_description="The process accepts messages.",
+    responses={**_OPEN, 503: problems()[503]},
+    openapi_extra=OPEN,
+)
+async def is_ready(front: TheFront) -> Ready:
+    """Returns 200 if the process accepts messages: the store is writable, the policy is prepared, and no shutdown is in
+    progress.
+
+    Guardrail threads that are stuck are reported, but do not make the process unready.
+    """
+    await front.health.check()
+    sets = front.runner.sets
+    return Ready(
+        status="ready",
+        guardrail_threads_stuck=front.runner.checks.stuck,
+        revision=sets.current.revision,
+        refused=sets.problem.code if sets.problem is not None else "",
+    )
+
+
+@probe_router.get(
+    "/version",
+    summary="Get the version",
+    response_model=Version,
+    response_description="The version of Turnwise.",
+    responses=_OPEN,
+    openapi_extra=OPEN,
+)
+async def get_version() -> Version:
+    """Returns the version of Turnwise that the gateway runs."""
+    return Version(version=version_of("turnwise"))
+
+
+metrics_router = api_router("standing")
+
+
+@metrics_router.get(
+    "/metrics",
+    summary="Metrics",
+    response_class=Response,
+    response_description="Metrics in a Prometheus format.",
+    responses={**problems(404), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def get_metrics(request: Request, front: TheFront, services: TheServices) -> Response:
+    """Returns the metrics of this process. Needs the permission `metrics:read`."""
+    services.scope.require("metrics:read")
+    if front.metrics is None:
+        raise NothingHere("Metrics are not enabled.", fix="Pass `Metrics` to `front_for`.")
+    body, media_type = await front.metrics.render(request.headers.get("accept", ""))
+    return Response(body, headers={"Content-Type": media_type})

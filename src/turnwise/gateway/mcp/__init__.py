@@ -4,6 +4,6 @@ Requires the extra `mcp`; import it only when that is installed.
 """
 
 from turnwise.gateway.mcp.errors import error_response
-from turnwise.gateway.mcp.routes import Endpoint
+from turnwise.gateway.mcp.server import Endpoint
 
 __all__ = ["Endpoint", "error_response"]

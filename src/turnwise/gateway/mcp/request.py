@@ -12,7 +12,7 @@ from turnwise.facts.errors import RequestError, TurnwiseError
 from turnwise.gateway.front import Front, front_of
 from turnwise.gateway.problems import Problem, headers_of, problem_of, status_of
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 
 Context = ServerRequestContext[Any, Any]
 

@@ -1,37 +1,62 @@
-"""Executes tool calls."""
+"""Executes tool calls, and builds their results."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import json
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
+from mcp_types import INVALID_PARAMS, Annotations, CallToolRequestParams, CallToolResult, ResourceLink, TextContent
+from pydantic import JsonValue
 
-from turnwise.facts.content import ToolResultPart
+from turnwise.facts.content import ArtifactPart, ToolResultPart
 from turnwise.facts.errors import Closing, NothingHere, RequestInvalid, TurnwiseError
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.facts.waits import Wait
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Recall, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
-from turnwise.gateway.mcp.memory import recall
 from turnwise.gateway.mcp.request import Context, McpRequest
-from turnwise.gateway.mcp.results import answer_value, result_of
-from turnwise.gateway.mcp.schema import Answered, Considered, Decided, Excluded, Opinion
+from turnwise.gateway.mcp.resources import ArtifactLink, memory_of
+from turnwise.gateway.mcp.schema import (
+    Answered,
+    Ask,
+    AskAgent,
+    Awaited,
+    Considered,
+    Decided,
+    Excluded,
+    Explain,
+    Failed,
+    Kept,
+    Opinion,
+    Recall,
+    Select,
+    State,
+    parse_arguments,
+)
 from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, RECALL, SELECT, agent_of_tool
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.messages import MessageRequest
-from turnwise.gateway.shared.caller_tools import result_value
+from turnwise.gateway.shared.content import result_value
 from turnwise.gateway.shared.packed_ids import digest, new_session
-from turnwise.gateway.shared.stream import MessageCompleted, ReaderStream, StreamItem, TextPiece
-from turnwise.gateway.shared.utterances import is_shown_to_user
+from turnwise.gateway.shared.stream import (
+    COMPLETE_ENDS,
+    MessageCompleted,
+    ReaderStream,
+    StreamItem,
+    TextPiece,
+    failure_text,
+    is_shown_to_user,
+    joined_text,
+)
+from turnwise.ports.memory import ALL_MEMORIES
 from turnwise.runner import Invocation, Result
 
 CHARACTERS = 300
@@ -242,6 +267,18 @@ async def explain(request: McpRequest, arguments: Explain) -> CallToolResult:
     return _result(decision_value(request.view.selection(decision.selection), arguments.session))
 
 
+async def recall(request: McpRequest, arguments: Recall) -> CallToolResult:
+    """Searches the memory. Raises Forbidden, StoreError."""
+    found = await request.services.memories.search(arguments.query, ALL_MEMORIES, limit=arguments.limit)
+    memory = memory_of(each.entry for each in found)
+    # Quoted, so that no text passes for another line.
+    lines = [f"- {json.dumps(item.text, ensure_ascii=False)} (said by {item.said_by})" for item in memory.memories]
+    return CallToolResult(
+        content=[TextContent(text="\n".join(lines) or "Nothing that is remembered fits.")],
+        structured_content=memory.model_dump(mode="json", exclude_none=True),
+    )
+
+
 def decision_value(selection: Selection, session: str | None) -> Decided:
     """Returns a selection, redacted for its reader, as the tool's structured result."""
     return Decided(
@@ -287,3 +324,116 @@ def _result(decision: Decided) -> CallToolResult:
         content=[TextContent(text=decision_text(decision))],
         structured_content=decision.model_dump(mode="json", exclude_none=True),
     )
+
+
+ARTIFACTS_SHOWN = 100
+FOR_MODELS = Annotations(audience=["assistant"])
+
+
+def answer_value(invocation: Invocation, result: Result, waits: Sequence[Wait], view: Redactor) -> Answered:
+    """Builds the structured result. waits: all open waits."""
+    state, text = _state(result), joined_text(result.events)
+    selection = view.selection(result.selection) if result.selection else None
+    session = invocation.session.id
+    return Answered(
+        session=session,
+        message_id=invocation.message_id,
+        invocation_id=result.invocation_id or None,
+        state=state,
+        text=text,
+        agent=selection.agent if selection else None,
+        reason=selection.reason if selection else None,
+        waits=[_awaited(wait, view) for wait in waits],
+        artifacts=list(files_in(session, result.events))[:ARTIFACTS_SHOWN],
+        error=_failed(result, view) if state == "failed" else None,
+    )
+
+
+def result_of(answer: Answered) -> CallToolResult:
+    """Builds the tool result: text, links to files, and a hint for models how to continue."""
+    text = answer.text if answer.error is None else "\n".join(filter(None, (answer.text, answer.error.message)))
+    links = [
+        ResourceLink(uri=file.uri, name=file.name, mime_type=file.mime_type, description="A file of this answer.")
+        for file in answer.artifacts
+    ]
+    hint = TextContent(text=_continuation_hint(answer), annotations=FOR_MODELS)
+    return CallToolResult(
+        content=[*([TextContent(text=text)] if text else []), *links, hint],  # models' interfaces refuse empty texts
+        structured_content=answer.model_dump(mode="json", exclude_none=True),
+        is_error=answer.state == "failed",
+    )
+
+
+def files_in(session: str, events: Sequence[Event]) -> Iterator[Kept]:
+    """Yields the files that agents saved or showed, each once, in its last version."""
+    files: dict[str, Kept] = {}
+    for event in events:
+        if event.author == USER or not is_shown_to_user(event):
+            continue
+        for name, version in event.actions.artifact_versions.items():
+            files[name] = _file(session, name, version, files[name].mime_type if name in files else None)
+        for part in event.content.parts if event.content else ():
+            if isinstance(part, ArtifactPart):
+                files[part.name] = _file(session, part.name, part.version, part.mime_type)
+    yield from files.values()
+
+
+def _file(session: str, name: str, version: int | None, mime_type: str | None) -> Kept:
+    return Kept(uri=str(ArtifactLink(session, name, version)), name=name, version=version, mime_type=mime_type)
+
+
+def _state(result: Result) -> State:
+    if result.end is None:
+        return "waiting"
+    reason = result.end.reason
+    is_good = reason in COMPLETE_ENDS or (reason.startswith(LIMIT) and joined_text(result.events))
+    return "completed" if is_good else "failed"
+
+
+def _failed(result: Result, view: Redactor) -> Failed:
+    reason = result.end.reason if result.end else ""
+    error = None if reason == "cancelled" or reason.startswith(LIMIT) else result.error
+    return Failed(code=error.code if error else reason, message=failure_text(reason, error, view))
+
+
+def _awaited(wait: Wait, view: Redactor) -> Awaited:
+    """Returns a wait in the form of the `ask` result; its arguments only to callers that may answer it."""
+    tool, arguments = _call(wait)
+    return Awaited(
+        call_id=wait.id,
+        kind=wait.kind,
+        agent=wait.agent,
+        text=wait.text,
+        tool=tool,
+        arguments=arguments if view.answers(wait.call) else {},
+    )
+
+
+def _call(wait: Wait) -> tuple[str, dict[str, JsonValue]]:
+    """Returns the tool and arguments that a wait concerns. For a confirmation these are of the call to be approved."""
+    if wait.call is None:
+        return "", {}
+    match wait.call.arguments:
+        case {"tool": str(tool), "arguments": dict(arguments)} if wait.kind == "confirmation":
+            return tool, arguments
+    return wait.call.tool, wait.call.arguments
+
+
+def _continuation_hint(answer: Answered) -> str:
+    """Returns what a model needs to continue, if it sees the text only."""
+    session = f"session: {answer.session}"
+    if answer.state != "waiting":
+        return f"[{session}]"
+    return f"[{'; '.join((session, *map(_answer_hint, answer.waits)))}]"
+
+
+def _answer_hint(wait: Awaited) -> str:
+    """Tells the model how to answer this wait."""
+    match wait.kind:
+        case "reply":
+            return f"{wait.agent} waits for a reply, answer_to: {wait.call_id}"
+        case "confirmation":
+            instruction = f"answer_to: {wait.call_id}, and approved: true or false"
+            return f"{wait.agent} asks the user whether it may call {wait.tool!r}, {instruction}"
+        case "tool_result":  # only the program that does the work may answer; a model would invent a result
+            return f"{wait.agent} waits for its tool {wait.tool!r}, which is still at work: nothing to answer"

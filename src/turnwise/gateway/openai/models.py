@@ -9,7 +9,7 @@ from turnwise.facts.errors import NothingHere
 from turnwise.facts.tree import NAME_CHARACTERS
 from turnwise.gateway.front import TheFront, TheServices
 from turnwise.gateway.openai.errors import refusals
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.services import Services
 
 SELECTING_MODEL = "turnwise"
 """The model that selects an agent. An agent with the same name cannot be addressed directly."""

@@ -19,8 +19,11 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.background import Locks
-from turnwise.gateway.services.lineage import (
+from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
+from turnwise.gateway.services.session_admission import Prices, SessionScope
+from turnwise.gateway.shared.exchanges import (
     Match,
+    PastTurn,
     logged_turns,
     match,
     message_ids,
@@ -28,9 +31,6 @@ from turnwise.gateway.services.lineage import (
     session_base,
     without_results,
 )
-from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
-from turnwise.gateway.services.session_admission import Prices, SessionScope
-from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Runner
 
 MAX_REFUSED = 10_000

@@ -1,15 +1,15 @@
-"""Creates, lists, reads, rewinds, forks and deletes sessions."""
+"""Creates, lists, reads, rewinds, forks and deletes sessions. Pages of events leave out large blobs."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from pydantic import JsonValue
 
+from turnwise.facts.content import BlobPart, Part
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.services.large_blobs import without_large_blobs
 from turnwise.gateway.services.session_admission import Expected, Prices, SessionScope, as_precondition, check_state
 from turnwise.ports.decisions import Page, RecentSession
 from turnwise.ports.stores import PAGE_BYTES, SessionInfo
@@ -202,3 +202,30 @@ class Sessions:
 
     def _id(self, given: str | None) -> str:
         return self._issuer.new_id("session") if given is None else given
+
+
+LARGE_BLOB_BYTES = 64 * 1024
+"""Pages hold larger blobs without their data."""
+
+
+def without_large_blobs(event: Event) -> Event:
+    """Returns the event with the sizes of large blobs in place of their data."""
+    if event.content is None or not any(_is_large(part) for part in event.content.parts):
+        return event
+    return event.with_content(event.content.with_parts(_without_data(part) for part in event.content.parts))
+
+
+def left_out_bytes(part: BlobPart) -> int | None:
+    """Returns the size of a blob without its data; None for any other blob."""
+    size = (part.model_extra or {}).get("size")
+    return size if isinstance(size, int) and not part.data else None
+
+
+def _is_large(part: Part) -> TypeGuard[BlobPart]:
+    return isinstance(part, BlobPart) and len(part.data) > LARGE_BLOB_BYTES
+
+
+def _without_data(part: Part) -> Part:
+    if not _is_large(part):
+        return part
+    return BlobPart.model_construct(**(dict(part) | {"data": b"", "size": len(part.data)}))

@@ -8,7 +8,7 @@ from a2a.types import ListTasksResponse, Part, Task
 from google.protobuf.struct_pb2 import Value
 from hypothesis import given, strategies as st
 
-from turnwise.gateway.a2a.json_values import data_part, json_object, message_json, task_page_json
+from turnwise.gateway.a2a.messages import data_part, json_object, message_json, task_page_json
 
 JSON = st.recursive(
     st.none()

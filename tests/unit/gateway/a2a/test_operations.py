@@ -5,8 +5,8 @@ import inspect
 import pytest
 from a2a.server.request_handlers.request_handler import RequestHandler
 
-from turnwise.gateway.a2a.calls import METHODS
 from turnwise.gateway.a2a.operations import Operations
+from turnwise.gateway.a2a.routes import METHODS
 
 
 @pytest.mark.parametrize("name", sorted(RequestHandler.__abstractmethods__))

@@ -8,7 +8,7 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError, I
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.a2a.parsing import check_type, json_of, message_of, object_of
+from turnwise.gateway.a2a.messages import check_type, json_of, message_of, object_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -6,7 +6,7 @@ from logs import event
 from turnwise.facts.callers import Caller
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, ThinkingPart
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.a2a.parts import MOST_INLINE, File, PartWriter, referenced_files
+from turnwise.gateway.a2a.messages import MOST_INLINE, File, PartWriter, referenced_files
 from turnwise.gateway.redaction import Redactor
 
 VIEW = Redactor(Caller(id="a", role="admin"), AgentTree([AgentCard(name="a")]))

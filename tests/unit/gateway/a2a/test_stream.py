@@ -10,7 +10,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.gateway.a2a.request import TaskId
 from turnwise.gateway.a2a.stream import TaskEvents
-from turnwise.gateway.a2a.task_state import is_output
+from turnwise.gateway.a2a.tasks import is_output
 
 WORDS = st.text(st.sampled_from("ab \n字"), max_size=30)
 

@@ -12,7 +12,7 @@ from turnwise.facts.events import USER, Await, End, Event, Guarded, Rewind
 from turnwise.facts.messages import Message
 from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.gateway.a2a.request import TaskId
-from turnwise.gateway.a2a.task_state import TaskRecord, is_output, live_task_record, task_record
+from turnwise.gateway.a2a.tasks import TaskRecord, is_output, live_task_record, task_record
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.threads import KnownMessage
 from turnwise.ports.stores import Receipt

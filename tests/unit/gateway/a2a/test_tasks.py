@@ -10,10 +10,9 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.messages import PartWriter
 from turnwise.gateway.a2a.request import TaskId
-from turnwise.gateway.a2a.task_state import TaskRecord, TaskStatus
-from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
+from turnwise.gateway.a2a.tasks import RecordStatus, TaskRecord, answer_of, task_of, update_of
 from turnwise.gateway.redaction import FAILED, Redactor
 
 NAME = TaskId("s", "m")
@@ -25,7 +24,7 @@ REPLY = event(USER, "this", answers="w")
 END = event("a", end=End())
 
 
-def record(*events: Event, status: TaskStatus = "ended", **more: Any) -> TaskRecord:
+def record(*events: Event, status: RecordStatus = "ended", **more: Any) -> TaskRecord:
     ids = [f"message:s:m{n}" if each.author == USER else f"e{n}" for n, each in enumerate(events, 1)]
     told = [each.replace(id=id_, sequence=n) for n, (each, id_) in enumerate(zip(events, ids, strict=True), 1)]
     return TaskRecord(NAME, status, told, **more)

@@ -17,7 +17,7 @@ from turnwise.facts.content import (
     UnknownPart,
 )
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.adk.parts import artifact_uri, from_adk_version, parts_of, to_adk_version
+from turnwise.gateway.adk.events import artifact_uri, from_adk_version, parts_of, to_adk_version
 
 KEY = SessionKey("app", "ada", "s")
 CONFIRM = {"tool": "refund", "arguments": {"order": 7}, "call": "c"}

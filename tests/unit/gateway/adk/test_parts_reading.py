@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.adk.parts import decode_bytes, message_of, past_exchanges
+from turnwise.gateway.adk.events import decode_bytes, message_of, past_exchanges
 from turnwise.gateway.adk.schema import Blob, MessageContent, PastEvent, RunBody
 
 DATA = b"\xfb\xff\xfe\x00"

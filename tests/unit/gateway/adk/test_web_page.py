@@ -1,6 +1,6 @@
 """The page's first file, made to need nothing from elsewhere."""
 
-from turnwise.gateway.adk.web_page import POLICY, self_contained
+from turnwise.gateway.adk.development import POLICY, self_contained
 
 
 def test_what_is_elsewhere_is_taken_out() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from turnwise.gateway.ag_ui.client_messages import restored_messages
+from turnwise.gateway.ag_ui.messages import restored_messages
 
 
 def message(id_: str, content: str = "", **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from ag_ui.core import Context, RunAgentInput
 
 from turnwise.facts.content import Part, TextPart, ToolResultPart
 from turnwise.facts.sessions import Exchange
-from turnwise.gateway.ag_ui.history import (
+from turnwise.gateway.ag_ui.messages import (
     instructions_in,
     merged_content,
     new_messages,

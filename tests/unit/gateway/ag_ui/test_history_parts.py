@@ -8,7 +8,7 @@ from ag_ui.core import ToolMessage, UserMessage
 
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.ag_ui.history import parts_of, result_of, result_text
+from turnwise.gateway.ag_ui.messages import parts_of, result_of, result_text
 
 PNG = base64.b64encode(b"png").decode()
 

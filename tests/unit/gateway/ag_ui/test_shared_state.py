@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.ag_ui.shared_state import ClientStateMirror, changed_keys
+from turnwise.gateway.ag_ui.schema import ClientStateMirror, changed_keys
 
 
 def test_what_the_front_end_wrote() -> None:

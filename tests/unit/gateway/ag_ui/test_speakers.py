@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnwise.facts.events import Actions, Branch, Event
-from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.stream import TurnSteps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

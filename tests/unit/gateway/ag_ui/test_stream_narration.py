@@ -14,10 +14,9 @@ from turnwise.facts.events import USER, Actions, Await, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import merge, visible
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.ag_ui.client_messages import NOTHING, ClientMessages, ClientState, messages_in
-from turnwise.gateway.ag_ui.shared_state import ClientStateMirror
-from turnwise.gateway.ag_ui.speakers import TurnSteps
-from turnwise.gateway.ag_ui.stream import RunEvents
+from turnwise.gateway.ag_ui.messages import NOTHING, ClientMessages, ClientState, messages_in
+from turnwise.gateway.ag_ui.schema import ClientStateMirror
+from turnwise.gateway.ag_ui.stream import RunEvents, TurnSteps
 from turnwise.gateway.redaction import Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.fact import replaced
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.api.answers import answer_of, open_waits_of, pending, read_answer
+from turnwise.gateway.api.representations import answer_of, open_waits_of, pending, read_answer
 from turnwise.gateway.redaction import FAILED, Redactor
 from turnwise.runner import Invocation, InvocationStatus, Result
 from turnwise.wire.messages import OpenCall

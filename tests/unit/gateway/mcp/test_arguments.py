@@ -6,8 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.mcp.arguments import Arguments, Ask, AskAgent, Explain, Select, parse_arguments, schema_of
-from turnwise.gateway.mcp.schema import Answered, Decided
+from turnwise.gateway.mcp.schema import Answered, Arguments, Ask, AskAgent, Decided, Explain, Select, parse_arguments, schema_of
 
 EVERY: tuple[type[Arguments], ...] = (Ask, AskAgent, Select, Explain)
 

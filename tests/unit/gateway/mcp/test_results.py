@@ -14,9 +14,8 @@ from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.waits import open_waits
-from turnwise.gateway.mcp.arguments import schema_of
-from turnwise.gateway.mcp.results import ARTIFACTS_SHOWN, answer_value, files_in, result_of
-from turnwise.gateway.mcp.schema import Answered
+from turnwise.gateway.mcp.schema import Answered, schema_of
+from turnwise.gateway.mcp.tool_calls import ARTIFACTS_SHOWN, answer_value, files_in, result_of
 from turnwise.gateway.redaction import FAILED, Redactor
 from turnwise.runner import Invocation, Result
 

@@ -5,7 +5,7 @@ from starlette.datastructures import Headers
 
 from turnwise.facts.errors import Forbidden, RequestInvalid
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.mcp.routes import check_headers, transport_security
+from turnwise.gateway.mcp.server import check_headers, transport_security
 
 OPEN = GatewayConfig(origins=("https://shop.example",))
 KEYS = OPEN.replace(auth=AuthConfig())

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.gateway.mcp.session_resources import ArtifactLink, SessionLink, parse_link
+from turnwise.gateway.mcp.resources import ArtifactLink, SessionLink, parse_link
 
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 numbers = st.none() | st.integers(0, 2**63 - 1)

@@ -8,7 +8,7 @@ import pytest
 from asgi_play import answering, asked, doing, request
 
 from turnwise.facts.callers import Caller
-from turnwise.gateway.middleware.accounting import AccessLog
+from turnwise.gateway.middleware.requests import AccessLog
 
 LOGGER = "turnwise.gateway.access"
 

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from turnwise.gateway.middleware.every_request import LEAST_BYTES, CompressedJson
+from turnwise.gateway.middleware.responses import LEAST_BYTES, CompressedJson
 
 LONG = {"text": "word " * LEAST_BYTES}
 

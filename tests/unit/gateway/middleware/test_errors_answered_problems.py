@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestTooLarge
-from turnwise.gateway.middleware.errors import ProblemResponses
+from turnwise.gateway.middleware.responses import ProblemResponses
 from turnwise.gateway.problems import Problem
 from turnwise.telemetry.metrics import Metrics
 

@@ -7,7 +7,7 @@ import pytest
 from asgi_play import answering, asked, doing, request
 
 from turnwise.facts.errors import Closing
-from turnwise.gateway.middleware.errors import SERVICE_RESTART, PendingRequests, ShutdownResponses
+from turnwise.gateway.middleware.responses import SERVICE_RESTART, PendingRequests, ShutdownResponses
 
 
 class Waiting:

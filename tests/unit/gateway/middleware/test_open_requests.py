@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from starlette.types import Message, Receive, Scope, Send
 
 from turnwise.facts.callers import Caller
-from turnwise.gateway.middleware.accounting import OpenRequests
+from turnwise.gateway.middleware.requests import OpenRequests
 
 ANN = Caller(id="key:1", user="ann")
 

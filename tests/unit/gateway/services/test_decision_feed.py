@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.gateway.services.decision_feed import DecisionBatch, DecisionFeed
+from turnwise.gateway.services.decisions import DecisionBatch, DecisionFeed
 from turnwise.ports.decisions import Decision
 
 

@@ -6,8 +6,7 @@ from typing import Any
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.sessions import Head, OpenInvocation, Session
-from turnwise.gateway.services.lineage import Match, logged_turns, match, message_ids, past_exchanges, session_base
-from turnwise.gateway.shared.exchanges import PastTurn
+from turnwise.gateway.shared.exchanges import Match, PastTurn, logged_turns, match, message_ids, past_exchanges, session_base
 from turnwise.runner.record.events import Origin
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

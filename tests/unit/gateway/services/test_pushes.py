@@ -13,7 +13,7 @@ from turnwise.access.api_keys import caller_of, new_key
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
-from turnwise.gateway.services.bound import Services, SharedState
+from turnwise.gateway.services import Services, SharedState
 from turnwise.gateway.services.pushes import MAX_CONFIGS, Pushes, PushFeed
 from turnwise.ports.pushes import PushConfig, PushPlace
 from turnwise.testing.fakes import CountingIssuer

@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.facts.content import ToolCallPart
-from turnwise.gateway.shared.caller_tools import arguments_of, call_of, offered_tool, result_value
+from turnwise.gateway.shared.content import arguments_of, call_of, offered_tool, result_value
 
 
 def test_json_is_read_where_it_is_an_object_or_a_list() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.content import BlobPart
-from turnwise.gateway.shared.data_urls import blob_of, data_url, from_base64
+from turnwise.gateway.shared.content import blob_of, data_url, from_base64
 
 
 @pytest.mark.parametrize(

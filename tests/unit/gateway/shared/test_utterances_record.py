@@ -9,7 +9,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import DecisionInfo, failure_text, token_usage
+from turnwise.gateway.shared.stream import DecisionInfo, failure_text, token_usage
 
 USER_VIEW = Redactor(Caller(id="c"), AgentTree([AgentCard(name="a")]))
 

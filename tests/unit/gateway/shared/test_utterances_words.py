@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
-from turnwise.gateway.shared.utterances import joined_text, shown_text
+from turnwise.gateway.shared.stream import joined_text, shown_text
 
 
 def event(*parts: Any, **more: Any) -> Event:

@@ -20,9 +20,9 @@ from turnwise.gateway.openai.errors import (
     log_probabilities_error,
     unsupported_tool_error,
 )
-from turnwise.gateway.shared.caller_tools import offered_tool
+from turnwise.gateway.shared.content import offered_tool
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {

@@ -11,11 +11,20 @@ from turnwise.facts.fact import replaced
 from turnwise.gateway.front import STREAM, Front, IdempotencyKey, TheFront, UserServices, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
 from turnwise.gateway.openai.models import agent_of_model
-from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
-from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
-from turnwise.gateway.openai.responses.lookup import conversation_events, current_response, find_response, previous_response
-from turnwise.gateway.openai.responses.request_schema import Create, ResponseTool, ThreadOrConversation, check_supported
-from turnwise.gateway.openai.responses.schema import ResponseObject
+from turnwise.gateway.openai.responses.input import (
+    Compact,
+    Compaction,
+    Items,
+    ReadInput,
+    Window,
+    compact_items,
+    expand_compactions,
+    items_of,
+    page_of,
+    read_input,
+)
+from turnwise.gateway.openai.responses.response import conversation_events, current_response, find_response, previous_response
+from turnwise.gateway.openai.responses.schema import Create, ResponseObject, ResponseTool, ThreadOrConversation, check_supported
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED

@@ -19,22 +19,24 @@ from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import SELECTING_MODEL, agent_of_model
-from turnwise.gateway.openai.responses.ids import (
+from turnwise.gateway.openai.responses.input import ReadInput, read_input
+from turnwise.gateway.openai.responses.response import (
     UNSTORED,
     ResponseId,
+    as_missing,
+    context_of,
     created_at,
     new_message,
+    new_response,
     parse_response_id,
+    services_of_response,
     unstored_session,
 )
-from turnwise.gateway.openai.responses.input import ReadInput, read_input
-from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, services_of_response
-from turnwise.gateway.openai.responses.request_schema import Create
-from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.services.bound import Services
+from turnwise.gateway.openai.responses.schema import Create, ResponseObject
+from turnwise.gateway.services import Services
 from turnwise.gateway.services.conversations import ConversationRequest
-from turnwise.gateway.services.lineage import PREFIX, message_ids
 from turnwise.gateway.services.messages import MessageRequest
+from turnwise.gateway.shared.exchanges import ID_PREFIX, message_ids
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
 
@@ -126,7 +128,7 @@ async def _start_elsewhere(
         with suppress(InvocationMissing, SessionMissing):
             return await _start_after(services, draft, received.after, new)
     call = received.call if received.message.tool_results else None
-    if call is not None and not call.session.startswith(PREFIX):
+    if call is not None and not call.session.startswith(ID_PREFIX):
         draft = draft._replace(session=call.session)
         named = services.scope.named
         answering = services.for_user(call.user if named is None else named).messages.start(draft)

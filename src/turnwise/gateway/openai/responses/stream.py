@@ -26,8 +26,7 @@ from turnwise.facts.fact import replaced
 from turnwise.facts.waits import calls_in
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.errors import error_of
-from turnwise.gateway.openai.responses.ids import ResponseId
-from turnwise.gateway.openai.responses.result import Items, final_response
+from turnwise.gateway.openai.responses.response import Items, ResponseId, final_response
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem, OutputText, ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse
 from turnwise.gateway.problems import problem_of

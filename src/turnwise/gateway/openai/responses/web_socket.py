@@ -17,7 +17,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
 from turnwise.gateway.front import Front, TheCaller, TheFront, User
 from turnwise.gateway.openai.errors import error_of, invalid_parameter
-from turnwise.gateway.openai.responses.request_schema import read_create
+from turnwise.gateway.openai.responses.schema import read_create
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, as_json
 from turnwise.gateway.problems import problem_of

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from push_play import receiving
 
 from turnwise.access.address_guard import AddressGuard
-from turnwise.gateway.a2a.push.sender import PushFailed, PushTransport
+from turnwise.gateway.a2a.push import PushFailed, PushTransport
 
 HEADERS = {"Content-Type": "application/json"}
 NAME = "hooks.example"

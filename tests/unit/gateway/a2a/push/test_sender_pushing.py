@@ -19,7 +19,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
-from turnwise.gateway.a2a.push.sender import Pusher, PushStream, PushTransport, running_pusher
+from turnwise.gateway.a2a.push import Pusher, PushStream, PushTransport, running_pusher
 from turnwise.gateway.front import Front
 from turnwise.gateway.server import front_for
 from turnwise.ports.pushes import Push, PushConfig, Pushes, PushPlace

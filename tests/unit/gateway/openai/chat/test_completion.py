@@ -10,7 +10,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.content import ToolCallPart, text_content
 from turnwise.facts.events import Actions, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.openai.chat.completion import call_of, failure_of, finish_of
+from turnwise.gateway.openai.chat.stream import call_of, failure_of, finish_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.runner import Result
 

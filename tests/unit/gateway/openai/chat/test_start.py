@@ -6,8 +6,8 @@ import pytest
 
 from turnwise.facts.content import BlobPart, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.openai.chat.routes import ChatHistory, read_history
 from turnwise.gateway.openai.chat.schema import ChatBody
-from turnwise.gateway.openai.chat.start import ChatHistory, read_history
 from turnwise.gateway.shared.exchanges import PastTurn
 
 

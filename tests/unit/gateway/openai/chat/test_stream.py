@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.gateway.openai.chat.stream import AnswerText
-from turnwise.gateway.shared.utterances import joined_text
+from turnwise.gateway.shared.stream import joined_text
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestTooLarge
-from turnwise.gateway.openai.responses.compaction import (
-    MOST_BYTES,
+from turnwise.gateway.openai.responses.input import (
+    MOST_COMPACTED_BYTES,
     CompactedInput,
     compact_items,
     compacted_input,
@@ -37,7 +37,7 @@ def test_it_can_be_compacted_again() -> None:
 
 def test_too_much_is_refused() -> None:
     with pytest.raises(RequestTooLarge):
-        compact_items(None, [{"content": "x" * MOST_BYTES}])
+        compact_items(None, [{"content": "x" * MOST_COMPACTED_BYTES}])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_too_much_is_refused() -> None:
         "2." + base64.b64encode(zlib.compress(b"{}")).decode(),
         "1." + base64.b64encode(b"not packed").decode(),
         "1." + base64.b64encode(zlib.compress(b'{"other": 1}')).decode(),
-        "1." + base64.b64encode(zlib.compress(b'{"after": "' + b"x" * 10 * MOST_BYTES + b'"}')).decode(),
+        "1." + base64.b64encode(zlib.compress(b'{"after": "' + b"x" * 10 * MOST_COMPACTED_BYTES + b'"}')).decode(),
         "1." + base64.b64encode(zlib.compress(os.urandom(100))).decode(),
     ],
 )

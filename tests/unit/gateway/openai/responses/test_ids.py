@@ -6,7 +6,14 @@ from hypothesis import given, strategies as st
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer
-from turnwise.gateway.openai.responses.ids import CallId, ResponseId, created_at, new_message, parse_call_id, parse_response_id
+from turnwise.gateway.openai.responses.response import (
+    CallId,
+    ResponseId,
+    created_at,
+    new_message,
+    parse_call_id,
+    parse_response_id,
+)
 from turnwise.gateway.shared.packed_ids import new_session
 
 IDS = st.one_of(

@@ -9,9 +9,8 @@ from hypothesis import given, strategies as st
 from turnwise.facts.content import DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.openai.responses.compaction import compact_items
-from turnwise.gateway.openai.responses.ids import CallId, ResponseId
-from turnwise.gateway.openai.responses.input import read_input
+from turnwise.gateway.openai.responses.input import compact_items, read_input
+from turnwise.gateway.openai.responses.response import CallId, ResponseId
 
 NAME = ResponseId("s", "m", "ann")
 EVENT = Event(id="e", author="a", invocation_id="i", created_at=datetime.now(UTC))

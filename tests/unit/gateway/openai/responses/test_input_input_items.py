@@ -6,8 +6,8 @@ import pytest
 
 from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.input import Window, items_of, page_of, read_input
+from turnwise.gateway.openai.responses.response import ResponseId
 
 NAME = ResponseId("s", "m")
 PARTS = (

@@ -8,10 +8,16 @@ import pytest
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import Message, MessageContext
-from turnwise.gateway.openai.responses.ids import ResponseId, created_at, new_message
-from turnwise.gateway.openai.responses.lookup import PARAMETERS_ATTRIBUTE, context_of, new_response
-from turnwise.gateway.openai.responses.request_schema import Create
-from turnwise.gateway.openai.responses.result import seconds
+from turnwise.gateway.openai.responses.response import (
+    PARAMETERS_ATTRIBUTE,
+    ResponseId,
+    context_of,
+    created_at,
+    new_message,
+    new_response,
+    seconds,
+)
+from turnwise.gateway.openai.responses.schema import Create
 
 NAME = ResponseId("s", "m")
 

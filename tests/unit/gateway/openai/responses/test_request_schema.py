@@ -9,9 +9,9 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import OfferedTool
-from turnwise.gateway.openai.responses.compaction import Compact
-from turnwise.gateway.openai.responses.request_schema import Create, check_supported, read_create
+from turnwise.gateway.openai.responses.input import Compact
 from turnwise.gateway.openai.responses.routes import CountTokens
+from turnwise.gateway.openai.responses.schema import Create, check_supported, read_create
 
 
 @pytest.mark.parametrize(

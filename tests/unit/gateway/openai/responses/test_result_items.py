@@ -10,8 +10,7 @@ from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
 from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.waits import calls_in
-from turnwise.gateway.openai.responses.ids import ResponseId
-from turnwise.gateway.openai.responses.result import Items
+from turnwise.gateway.openai.responses.response import Items, ResponseId
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem
 from turnwise.gateway.redaction import Redactor
 

@@ -9,11 +9,10 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.tree import AgentCard, AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.openai.responses.ids import ResponseId
-from turnwise.gateway.openai.responses.result import final_response
+from turnwise.gateway.openai.responses.response import ResponseId, final_response
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 NAME = ResponseId("s", "m")
 BEHIND = DecisionInfo(session_id="s", message_id="m")

@@ -10,11 +10,11 @@ from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.facts.fact import replaced
 from turnwise.facts.tree import AgentCard, AgentTree
-from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.response import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.stream import ResponseEvents, Wire
 from turnwise.gateway.redaction import Redactor
-from turnwise.gateway.shared.utterances import DecisionInfo
+from turnwise.gateway.shared.stream import DecisionInfo
 
 NAME = ResponseId("s", "m")
 VIEW = Redactor(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from turnwise.gateway.middleware.every_request import HeadRequests
+from turnwise.gateway.middleware.responses import HeadRequests
 from turnwise.gateway.problems import accepts_method
 
 

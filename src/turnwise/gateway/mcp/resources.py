@@ -1,7 +1,7 @@
 """The MCP resources: the caller's sessions with their artifacts, and the caller's memory."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -19,11 +19,12 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from turnwise.facts.errors import Forbidden, InvocationMissing, MessageError, NothingHere, SessionMissing
+from turnwise.facts.memory import MemoryEntry
 from turnwise.gateway.mcp.errors import error_of
-from turnwise.gateway.mcp.memory import ENTRIES, MEMORY, read_memory
 from turnwise.gateway.mcp.request import McpRequest
-from turnwise.gateway.mcp.schema import Conversation, Kept
+from turnwise.gateway.mcp.schema import Conversation, Kept, Memory, MemoryItem
 from turnwise.gateway.services.sessions import Window
+from turnwise.ports.memory import ALL_MEMORIES
 from turnwise.ports.stores import Artifact
 from turnwise.wire.messages import MOST_SEQUENCE
 
@@ -196,3 +197,33 @@ def _contents(uri: str, artifact: Artifact) -> TextResourceContents | BlobResour
         except UnicodeDecodeError:
             pass
     return BlobResourceContents(uri=uri, mime_type=kind, blob=base64.b64encode(artifact.data).decode())
+
+
+MEMORY = "turnwise://memory"
+"""The URI of the newest entries."""
+ENTRIES = 100
+"""The most entries of the resource."""
+
+
+async def read_memory(request: McpRequest) -> TextResourceContents:
+    """Returns the newest entries. Raises Forbidden, StoreError."""
+    page = await request.services.memories.page(ALL_MEMORIES, superseded=False, after=None, limit=ENTRIES)
+    text = memory_of(page.items).model_dump_json(exclude_none=True)
+    return TextResourceContents(uri=MEMORY, mime_type="application/json", text=text)
+
+
+def memory_of(entries: Iterable[MemoryEntry]) -> Memory:
+    """Returns the entries in the form of the memory tool and resource."""
+    return Memory(
+        memories=[
+            MemoryItem(
+                id=entry.id,
+                kind=entry.kind,
+                text=entry.text,
+                said_by=entry.said_by,
+                agent=entry.agent or None,
+                created_at=entry.created_at.isoformat(),
+            )
+            for entry in entries
+        ]
+    )

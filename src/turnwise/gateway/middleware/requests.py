@@ -1,16 +1,69 @@
-"""Accounts for each request: a line in the access log, and the caller's open requests and sent bytes.
+"""Identifies requests and accounts for them: request id, trace, access log, open requests and sent bytes.
 
 The access log has no ids, queries, headers or other user data.
 """
 
 import logging
+import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.callers import Caller
+from turnwise.telemetry.logs import request_context
+
+HEADER = "X-Request-ID"
+_NAME = HEADER.lower().encode()
+_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIds:
+    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        id_ = _id_of(scope)
+        scope.setdefault("state", {})["request_id"] = id_
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] in {"http.response.start", "websocket.accept", "websocket.http.response.start"}:
+                message.setdefault("headers", [])
+                MutableHeaders(scope=message)[HEADER] = id_
+            await send(message)
+
+        with request_context(id_):
+            await self._app(scope, receive, send_with_id)
+
+
+def _id_of(scope: Scope) -> str:
+    given: bytes = next((value for name, value in scope["headers"] if name == _NAME), b"")
+    return given.decode() if _VALID_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+class TraceContext:
+    """Continues the trace that the request names. Needs the extra `otel`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        from turnwise.telemetry.traces import join_trace
+
+        self._app, self._joined = app, join_trace
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        with self._joined(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+
 
 CLIENT_CLOSED_REQUEST = 499
 """Logged instead of a status if the client disconnected before the response began."""

@@ -24,12 +24,10 @@ from turnwise.facts.errors import RequestInvalid, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.sessions import visible
-from turnwise.gateway.a2a.lookup import files_of, find_task
-from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.messages import PartWriter
 from turnwise.gateway.a2a.request import PROTOCOL_VERSION, VERSION_HEADER, OperationRequest, TaskId
 from turnwise.gateway.a2a.stream import TaskEvents
-from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
-from turnwise.gateway.a2a.tasks import task_of, update_of
+from turnwise.gateway.a2a.tasks import TaskRecord, files_of, find_task, live_task_record, task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.ports.pushes import Push, PushConfig, Pushes as PushStore, PushPlace

@@ -1,63 +1,109 @@
-"""Headers of all requests and responses: request id, trace context, security headers, HEAD, and compression of JSON."""
+"""Completes responses: errors in the format of the path's protocol, the end at shutdown, security headers, HEAD, gzip."""
 
 import asyncio
 import gzip
-import re
-import secrets
+import logging
+from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnwise.gateway.problems import accepts_method
-from turnwise.telemetry.logs import request_context
+from turnwise.facts.errors import Closing, TurnwiseError
+from turnwise.gateway.problems import Form, accepts_method, internal_error_response, problem_response
 
-HEADER = "X-Request-ID"
-_NAME = HEADER.lower().encode()
-_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
+"""Close codes of web sockets."""
+
+log = logging.getLogger("turnwise.gateway")
 
 
-class RequestIds:
-    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new one."""
+class ProblemResponses:
+    """Responds to exceptions. Unexpected ones are logged with their cause, which the response does not reveal.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    A client that disconnects before its body is complete is logged as info. If the response has begun already, the
+    connection is closed in the middle of it.
+    """
+
+    def __init__(self, app: ASGIApp, form_for: Callable[[str], Form]) -> None:
+        self._app, self._form_for = app, form_for
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in {"http", "websocket"}:
-            await self._app(scope, receive, send)
-            return
-        id_ = _id_of(scope)
-        scope.setdefault("state", {})["request_id"] = id_
+        begun = False
 
-        async def send_with_id(message: Message) -> None:
-            if message["type"] in {"http.response.start", "websocket.accept", "websocket.http.response.start"}:
-                message.setdefault("headers", [])
-                MutableHeaders(scope=message)[HEADER] = id_
+        async def noting_start(message: Message) -> None:
+            nonlocal begun
+            begun = True
             await send(message)
 
-        with request_context(id_):
-            await self._app(scope, receive, send_with_id)
+        try:
+            await self._app(scope, receive, noting_start)
+        except ClientDisconnect:
+            log.info("The client disconnected before its request was complete.")
+        except Exception as error:
+            known = error if isinstance(error, TurnwiseError) else None
+            if known is None:
+                log.error("A request failed with an unexpected exception.", exc_info=error)
+            if scope["type"] == "websocket":
+                with suppress(RuntimeError):  # it may be closed already
+                    await send({"type": "websocket.close", "code": INTERNAL_ERROR if known is None else POLICY_VIOLATION})
+            elif not begun:
+                asked = HTTPConnection(scope)
+                answer = (
+                    internal_error_response(asked, self._form_for)
+                    if known is None
+                    else problem_response(known, asked, self._form_for)
+                )
+                await answer(scope, receive, send)
 
 
-def _id_of(scope: Scope) -> str:
-    given: bytes = next((value for name, value in scope["headers"] if name == _NAME), b"")
-    return given.decode() if _VALID_ID.fullmatch(given) else secrets.token_hex(8)
+SERVICE_RESTART = 1012
+"""The close code of web sockets at shutdown."""
 
 
-class TraceContext:
-    """Continues the trace that the request names. Needs the extra `otel`."""
+class PendingRequests:
+    """The requests that are being answered."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        from turnwise.telemetry.traces import join_trace
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[object]] = set()
+        self.is_over = False
 
-        self._app, self._joined = app, join_trace
+    def cut_short(self) -> None:
+        """Cancels all of them."""
+        self.is_over = True
+        for task in self.tasks:
+            task.cancel()
+
+
+class ShutdownResponses:
+    """Raises Closing in requests that are cancelled at shutdown; closes web sockets."""
+
+    def __init__(self, app: ASGIApp, pending: PendingRequests) -> None:
+        self._app, self._pending = app, pending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in {"http", "websocket"}:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pending.tasks.add(task)
+        try:
             await self._app(scope, receive, send)
-            return
-        with self._joined(Headers(scope=scope)):
-            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._pending.is_over:
+                raise
+            task.uncancel()
+            if scope["type"] == "websocket":
+                with suppress(RuntimeError):  # it may be closed already
+                    await send({"type": "websocket.close", "code": SERVICE_RESTART})
+                return
+            raise closing_error() from None
+        finally:
+            self._pending.tasks.discard(task)
+
+
+def closing_error() -> Closing:
+    """Returns the error for requests during shutdown."""
+    return Closing("This process is being stopped.", fix="Send it again: the same message id is answered once.")
 
 
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"

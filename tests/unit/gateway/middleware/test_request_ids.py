@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from asgi_play import answering, asked, doing, request
 
-from turnwise.gateway.middleware.every_request import RequestIds
+from turnwise.gateway.middleware.requests import RequestIds
 from turnwise.telemetry.logs import log_context
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -5,7 +5,7 @@ from typing import Any
 from asgi_play import asked, doing, request
 from opentelemetry import trace
 
-from turnwise.gateway.middleware.every_request import TraceContext
+from turnwise.gateway.middleware.requests import TraceContext
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

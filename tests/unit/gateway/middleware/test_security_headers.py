@@ -2,7 +2,7 @@
 
 from asgi_play import answering, asked, request
 
-from turnwise.gateway.middleware.every_request import CONTENT_POLICY, HEADERS, SecurityHeaders
+from turnwise.gateway.middleware.responses import CONTENT_POLICY, HEADERS, SecurityHeaders
 
 
 async def test_every_answer_has_them() -> None:

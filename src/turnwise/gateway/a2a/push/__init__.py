@@ -1,1 +1,0 @@
-"""A2A push notifications: configuration, URL checks, and delivery."""
