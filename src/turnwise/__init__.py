@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext as MessageContext
     from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
     from turnwise.facts.sessions import SessionKey as SessionKey
+    from turnwise.facts.tree import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
     from turnwise.flows.flow import Flow as Flow, Task as Task
     from turnwise.ports.context import AgentContext as AgentContext
     from turnwise.runner.message.invocation import Invocation as Invocation, Result as Result
